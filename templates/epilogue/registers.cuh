@@ -66,8 +66,8 @@ struct RegisterEpilogue {
 
   // Unrolling saves the copies of accumulators, which are most of a short epilogue. A long epilogue
   // compiles slowly if it is unrolled, so it is only where the mainloop is too short to hide it
-  // (RESULTS sm90-7, sm90-148). ptxas hoists the loads of operands: those that vary along both M
-  // and N leave too few registers, and so do all of them beside more than 160 accumulators.
+  // (RESULTS sm90-7, sm90-148). ptxas moves the loads of operands to its start. Registers are then
+  // too few for operands that vary along both M and N, or beside more than 160 accumulators.
   static constexpr bool kUnrolled =
       !kConfig.scarce_registers &&
       (Epilogue::kShort || (kConfig.short_mainloop && kConfig.matrices == 0));

@@ -226,8 +226,8 @@ struct SubtileStores {
   };
 
   // Stages subtile number `subtile`; the second of a pair, or the last one of a tile, has the pair
-  // stored. A pair is one bulk group, also where one of it or both are stored by rows, so that all
-  // but the last one are those of the other buffers. place_of(i): where subtile i is.
+  // stored. A pair is one bulk group, even where subtiles of it are stored by rows. So at most one
+  // group, that of the other buffers, may still be read. place_of(i): where subtile i is.
   template <class P, class PlaceOf>
   static CATENARY_DEVICE void store_in_pairs(const P& params, u32 staging, u32& buffer,
                                              const Coord& coord, const Words& word, u32 subtile,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""catenary.jax on CPU devices, or on a GPU by JAX_PLATFORMS=cuda,cpu: results, gradients against those of JAX, vmap, symbols,
-errors; the structs of the call against the header of jaxlib."""
+"""catenary.jax on CPU devices, or on a GPU by JAX_PLATFORMS=cuda,cpu: results, gradients against those of JAX, vmap,
+symbols, errors; the structs of the call against the header of jaxlib."""
 
 import os
 import pathlib

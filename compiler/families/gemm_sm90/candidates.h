@@ -8,8 +8,8 @@
 
 namespace catenary {
 
-// Row tiles of one sweep over N (`tile_swizzle`). With four, the tiles of a GPC's CTAs form a
-// square.
+// Row tiles, of a cluster, in one sweep over N (`tile_swizzle`): two for M clusters of two; four,
+// with which the tiles of a GPC's CTAs form a square; all for N clusters of two; else eight.
 inline constexpr i32 kPairSwizzle = 2;
 inline constexpr i32 kSquareSwizzle = 4;
 inline constexpr i32 kWideSwizzle = 8;

@@ -125,6 +125,9 @@ std::vector<GemmSm90Shape> with_all_widths(llvm::ArrayRef<GemmSm90Shape> bases) 
   return shapes;
 }
 
+// The narrowest tile, in steps of `step`, with which n columns are `tiles` tiles.
+i64 even_width(i64 n, i64 tiles, i64 step) { return ceil_div(ceil_div(n, tiles), step) * step; }
+
 // Widths of `shape`, narrower than its own, that fill one to four waves of the chip: 11008 columns
 // by 512 rows leave a third of the last wave idle with 128 x 128 tiles; 128 x 168 are two waves.
 void add_fitted_widths(GemmSm90Shape shape, const GemmSm90Config& base,
@@ -141,7 +144,7 @@ void add_fitted_widths(GemmSm90Shape shape, const GemmSm90Config& base,
   for (int waves = 1; waves <= kMaxWaves; ++waves) {
     const i64 columns = waves * clusters / std::max<i64>(rows, 1) * shape.cluster_n;
     if (columns == 0) continue;
-    const i64 width = ceil_div(ceil_div(n, columns), step) * step;
+    const i64 width = even_width(n, columns, step);
     if (width >= shape.block_n || width < min_width) continue;
     shape.block_n = static_cast<int>(width);
     // Shapes of 256 and of 192 columns may have one width; gemm_sm90_shapes() has some as well.
@@ -157,7 +160,7 @@ void add_even_width(GemmSm90Shape shape, const GemmSm90Config& base,
   const int step = (base.dual ? 16 : 8) * shape.cluster_m;
   const i64 n = base.dual ? 2 * problem.size.n : problem.size.n;
   const i64 tiles = ceil_div(n, i64{shape.block_n} * shape.cluster_n) * shape.cluster_n;
-  const i64 width = ceil_div(ceil_div(n, tiles), step) * step;
+  const i64 width = even_width(n, tiles, step);
   // Small M takes the time of the weights' bytes.
   const bool fills = problem.size.m / std::max<i64>(base.ragged.num_groups, 1) >= shape.block_m;
   if (!fills || width >= shape.block_n || width < min_width) return;
@@ -210,8 +213,7 @@ std::vector<GemmSm90Shape> transposed_shapes(const GemmSm90Config& base,
   constexpr i64 kMostTiles = 12;  // of more, one tile more or less changes little
   std::vector<GemmSm90Shape> shapes;
   const auto add = [&](GemmSm90Shape shape, i64 tiles) {
-    const i64 step = i64{8} * shape.cluster_m;
-    const i64 width = ceil_div(ceil_div(problem.size.n, tiles), step) * step;
+    const i64 width = even_width(problem.size.n, tiles, i64{8} * shape.cluster_m);
     if (width < kMinWidth || width > shape.block_n) return;
     if (tiles > kMostTiles && width == shape.block_n)
       return;  // as good as one that is not transposed
@@ -250,7 +252,7 @@ std::vector<GemmSm90Shape> stream_shapes(const GemmSm90Config& base,
                         (problem.num_parts() - 1);  // last tiles that are not full
     if (columns <= 0) continue;
     const i64 step = 8 * sums;  // as wgmma takes them
-    const i64 width = ceil_div(ceil_div(n, columns), step) * step;
+    const i64 width = even_width(n, columns, step);
     if (width < kMinWidth || width > max_width) continue;
     shapes.push_back({block_m, static_cast<int>(width), block_m / 64, false, 1, cluster_k, 1});
   }

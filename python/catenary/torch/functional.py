@@ -121,7 +121,7 @@ def _exact_f32() -> bool:
 
 
 _functions: dict[Any, ChainFunction] = {}
-# Of bf16 and f16: their chains do not depend on the precision of f32 products.
+# Only for bf16 and f16. The chains of f32 depend on the precision of f32 products.
 _keys: dict[Any, int] = {}
 _trainings: dict[Any, Training] = {}
 _is_compiling = torch.compiler.is_compiling
