@@ -46,7 +46,7 @@ def replaced_us(region: Region, target: str, sums: Container[Node] = (), ready: 
 
 
 def _is_unmeasured(node: Node) -> bool:
-    """Whether the peer's time of a product is not measured by rows: fp8 and ragged groups. It counts as equal to ours."""
+    """Whether the peer's time of a product is not measured by rows (fp8, ragged groups). It counts as equal to ours."""
     return node.target in SCALED or node.target is aten._grouped_mm.default
 
 
