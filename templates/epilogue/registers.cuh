@@ -67,14 +67,17 @@ struct RegisterEpilogue {
   // Unrolling saves the copies of accumulators, which are most of a short epilogue. A long epilogue
   // compiles slowly if it is unrolled, so it is only where the mainloop is too short to hide it
   // (RESULTS sm90-7, sm90-148). ptxas moves the loads of operands to its start. Registers are then
-  // too few for operands that vary along both M and N, or beside more than 160 accumulators.
+  // too few for operands that vary along both M and N, or for any beside more than 160
+  // accumulators. An empty struct has no words.
+  static constexpr u32 kColumnWords = sizeof(typename Epilogue::Columns) / 4;
+  static constexpr bool kLoads = kColumnWords > 0 || sizeof(typename Epilogue::Rows) / 4 > 0;
   static constexpr bool kUnrolled =
-      !kConfig.scarce_registers &&
-      (Epilogue::kShort || (kConfig.short_mainloop && kConfig.matrices == 0));
+      kConfig.scarce_registers
+          ? Epilogue::kShort && !kLoads
+          : Epilogue::kShort || (kConfig.short_mainloop && kConfig.matrices == 0);
 
   // The operands that vary along N are prefetched for the whole tile, or for one subtile where that
-  // takes too many registers. An empty struct has no words.
-  static constexpr u32 kColumnWords = sizeof(typename Epilogue::Columns) / 4;
+  // takes too many registers.
   static constexpr bool kPrefetchTile =
       kConfig.accumulator_registers + kColumnWords * kSubtiles * kChunks <= kConfig.max_registers;
   using Prefetched = typename Epilogue::Columns[kPrefetchTile ? kSubtiles : 1][kChunks];

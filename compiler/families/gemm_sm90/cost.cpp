@@ -91,21 +91,39 @@ double epilogue_waits(const ContractionProblem& problem, const GemmSm90Config& c
   return c.warpgroup_m() / 64.0 * ceil_div(c.tile.block_n, 64);
 }
 
-// TMA requests the sectors of rows that do not start on a sector of 32 bytes more than once
-// (RESULTS sm90-141).
+// Bytes from one row of an operand in memory to the next.
+i64 row_pitch(const MatrixOperand& operand, const GemmSm90Config& c) {
+  return (operand.k_major ? operand.stride_row : operand.stride_k) * c.space.element_bytes();
+}
+
+// TMA requests the sectors of rows that do not start on a sector of 32 bytes more than once, the
+// CTAs of a cluster together (RESULTS sm90-141, model-16).
 double pitch_share(const MatrixOperand& operand, const GemmSm90Config& c) {
   constexpr i64 kSector = 32;
-  constexpr double kSplitSectors = 1.17;
-  const i64 pitch =
-      (operand.k_major ? operand.stride_row : operand.stride_k) * c.space.element_bytes();
-  return (pitch % kSector == 0 ? 1.0 : kSplitSectors) * line_share(pitch);
+  constexpr double kSplitSectors = 0.3;
+  const i64 pitch = row_pitch(operand, c);
+  const double split = pitch % kSector == 0 ? 0 : kSplitSectors / c.cluster_ctas();
+  return (1 + split) * line_share(pitch);
+}
+
+// All CTAs ask for the same k-tiles at about the same time: one wave, operands of whole lines that
+// stay in L2.
+bool in_lockstep(const ContractionProblem& problem, const Target& target, const GemmSm90Config& c,
+                 double units_per_sm) {
+  constexpr i64 kLine = 128;
+  const i64 bytes = problem.size.batch * (problem.size.m + problem.size.n) * c.total_k() *
+                    c.space.element_bytes();
+  return units_per_sm <= 1 && bytes <= target.l2_bytes && c.ragged.kind == Ragged::kNone &&
+         row_pitch(problem.a[0].memory, c) % kLine == 0 &&
+         row_pitch(problem.b[0].memory, c) % kLine == 0;
 }
 
 // Clocks in which an SM takes a k-tile from L2, 64 bytes a clock at most: multicast saves none of
-// them (RESULTS model-14).
-double ingest_clocks(const GemmSm90Config& c) {
-  constexpr double kBytesPerClock = 57;
-  return c.stage_bytes() / kBytesPerClock;
+// them (RESULTS model-14). CTAs in lockstep take it more slowly in clusters (RESULTS model-16).
+double ingest_clocks(const GemmSm90Config& c, bool lockstep) {
+  constexpr double kRate = 57, kMClusters = 53, kNClusters = 49;  // bytes a clock
+  if (!lockstep || c.cluster_ctas() == 1) return c.stage_bytes() / kRate;
+  return c.stage_bytes() / (c.schedule.cluster_n > 1 ? kNClusters : kMClusters);
 }
 
 // Clocks in which TMA starts the boxes of a k-tile: many small ones, of tiles that end far past the
@@ -168,7 +186,9 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
   counts.smem_clocks = smem_clocks(c);
   counts.issue_clocks = promotion_clocks(c);
   if (counts.persistent)
-    counts.issue_clocks = std::max({counts.issue_clocks, ingest_clocks(c), box_clocks(c)});
+    counts.issue_clocks = std::max(
+        {counts.issue_clocks,
+         ingest_clocks(c, in_lockstep(problem, target, c, counts.units_per_sm)), box_clocks(c)});
   // What leaves L2: multicast tiles once for the CTAs that share them (RESULTS model-14).
   counts.l2_bytes = c.tile_a_bytes() * pitch_share(problem.a[0].memory, c) / c.schedule.cluster_n +
                     c.num_accumulators() * c.tile_b_bytes() * pitch_share(problem.b[0].memory, c) /
