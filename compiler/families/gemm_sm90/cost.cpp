@@ -109,12 +109,12 @@ double pitch_share(const MatrixOperand& operand, const GemmSm90Config& c) {
 // All CTAs ask for the same k-tiles at about the same time: one wave, operands of whole lines that
 // stay in L2.
 bool in_lockstep(const ContractionProblem& problem, const Target& target, const GemmSm90Config& c,
-                 double units_per_sm) {
+                 const Counts& counts) {
   constexpr i64 kLine = 128;
   const i64 bytes = problem.size.batch * (problem.size.m + problem.size.n) * c.total_k() *
                     c.space.element_bytes();
-  return units_per_sm <= 1 && bytes <= target.l2_bytes && c.ragged.kind == Ragged::kNone &&
-         row_pitch(problem.a[0].memory, c) % kLine == 0 &&
+  return counts.persistent && counts.units_per_sm <= 1 && bytes <= target.l2_bytes &&
+         c.ragged.kind == Ragged::kNone && row_pitch(problem.a[0].memory, c) % kLine == 0 &&
          row_pitch(problem.b[0].memory, c) % kLine == 0;
 }
 
@@ -185,14 +185,18 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
   counts.mma_flop = 2.0 * c.tile.block_m * c.tile.block_n * c.block_k() * c.num_accumulators();
   counts.smem_clocks = smem_clocks(c);
   counts.issue_clocks = promotion_clocks(c);
-  if (counts.persistent)
-    counts.issue_clocks = std::max(
-        {counts.issue_clocks,
-         ingest_clocks(c, in_lockstep(problem, target, c, counts.units_per_sm)), box_clocks(c)});
-  // What leaves L2: multicast tiles once for the CTAs that share them (RESULTS model-14).
+  const bool lockstep = in_lockstep(problem, target, c, counts);
+  if (counts.persistent) {
+    counts.issue_clocks =
+        std::max({counts.issue_clocks, ingest_clocks(c, lockstep), box_clocks(c)});
+  }
+  // What leaves L2: multicast tiles once for the CTAs that share them (RESULTS model-14), requests
+  // of several CTAs at once where they are in lockstep (RESULTS model-16).
   counts.l2_bytes = c.tile_a_bytes() * pitch_share(problem.a[0].memory, c) / c.schedule.cluster_n +
                     c.num_accumulators() * c.tile_b_bytes() * pitch_share(problem.b[0].memory, c) /
                         c.schedule.cluster_m;
+  constexpr double kJoined = 0.6;
+  if (lockstep && c.cluster_ctas() == 1) counts.l2_bytes *= kJoined;
   // Neighbouring CTAs have unlike K: they share fewer requests to L2 (RESULTS sm90-146). Those of
   // one row tile share no B.
   constexpr double kUnlikeK = 1.15;

@@ -64,7 +64,15 @@ constexpr GemmSm90Shape kShapes[] = {
 
 // Not of the staged epilogue, whose subtiles have 64 columns. A k-tile of 128 x 160 takes 58 of the
 // 64 bytes a clock that an SM gets from L2, one of 128 x 128 all of them (RESULTS sm90-148).
+// Ping-pong tiles of 192 and 256 rows take fewer bytes still (RESULTS sm90-151).
 constexpr GemmSm90Shape kRegisterShapes[] = {{128, 160, 2, true, 2, 0}, {128, 160, 2, true, 1, 0}};
+constexpr GemmSm90Shape kOneResultShapes[] = {
+    {256, 160, 2, false, 2, 0}, {256, 160, 2, false, 1, 0}, {192, 104, 2, true, 1, 0},
+    {192, 96, 2, true, 2, 0},   {256, 80, 2, true, 1, 0},   {256, 80, 2, true, 2, 0}};
+
+bool has_one_result(const GemmSm90Config& base, const ContractionProblem& problem) {
+  return base.epilogue.matrices == 0 && problem.outputs.size() == 1 && !base.uses_cp_async();
+}
 
 // Clusters of four and eight CTAs that are not larger than D; where a tile is forced, all. Ragged
 // groups have few row tiles, and wait for the weights of all of a cluster's tiles (RESULTS
@@ -95,20 +103,26 @@ std::vector<GemmSm90Shape> in_clusters(llvm::ArrayRef<GemmSm90Shape> tiles,
   return shapes;
 }
 
-// The most columns of ping-pong tiles of 128 rows. More than 160 leave registers for one result of
-// a thread's accumulators and vectors, and for loads by TMA only.
-int ping_pong_columns(const GemmSm90Config& base, const ContractionProblem& problem) {
-  const bool one_result = base.epilogue.matrices == 0 && problem.outputs.size() == 1;
-  return one_result && !base.uses_cp_async() ? 176 : 160;
+// The widest tiles of two warpgroups whose accumulators fit a thread. More than 160 accumulators,
+// or three and four fragments of rows, leave registers for one result and its vectors, and for
+// loads by TMA only. 256 rows of more than 160 columns leave shared memory for three stages.
+std::vector<GemmSm90Shape> widest_tiles(const GemmSm90Config& base,
+                                        const ContractionProblem& problem) {
+  if (!has_one_result(base, problem)) return {{256, 128, 2, false, 1}, {128, 160, 2, true, 1}};
+  return {{256, 160, 2, false, 1},
+          {128, 176, 2, true, 1},
+          {192, 112, 2, true, 1},
+          {256, 80, 2, true, 1}};
 }
 
 // block_n: the most columns.
 std::vector<GemmSm90Shape> transposed_bases(const GemmSm90Config& base,
                                             const ContractionProblem& problem) {
-  const GemmSm90Shape tiles[] = {
-      {128, 256, 2, false, 1}, {256, 128, 2, false, 1},
-      {64, 256, 2, true, 1},   {128, ping_pong_columns(base, problem), 2, true, 1},
-      {192, 192, 3, false, 1}, {64, 256, 1, false, 1}};
+  std::vector<GemmSm90Shape> tiles = {{128, 256, 2, false, 1},
+                                      {64, 256, 2, true, 1},
+                                      {192, 192, 3, false, 1},
+                                      {64, 256, 1, false, 1}};
+  llvm::append_range(tiles, widest_tiles(base, problem));
   constexpr std::pair<int, int> kClusters[] = {{1, 1}, {2, 1}, {1, 2}};
   return in_clusters(tiles, kClusters);
 }
@@ -171,33 +185,30 @@ void add_even_width(GemmSm90Shape shape, const GemmSm90Config& base,
 // Tiles that widths are fitted to, beside those in large clusters.
 std::vector<GemmSm90Shape> wide_bases(const GemmSm90Config& base,
                                       const ContractionProblem& problem) {
-  const int ping_pong = ping_pong_columns(base, problem) + 8;  // fitted widths are narrower
-  return {{128, 256, 2, false, 1, 0},
-          {128, 256, 2, false, 2, 0},
-          {128, ping_pong, 2, true, 1, 0},
-          {128, ping_pong, 2, true, 2, 0},
-          {256, 128, 2, false, 1, 0},
-          {256, 128, 2, false, 2, 0},
-          {192, 192, 3, false, 1, 0},
-          {192, 192, 3, false, 2, 0},
-          {64, 256, 2, true, 1, 0},
-          {64, 256, 2, true, 2, 0},
-          {256, 128, 2, false, 1, 0, 1, 2},
-          {128, 256, 2, false, 1, 0, 1, 2},
-          {128, ping_pong, 2, true, 1, 0, 1, 2}};
+  std::vector<GemmSm90Shape> shapes = {{128, 256, 2, false, 1, 0},      {128, 256, 2, false, 2, 0},
+                                       {192, 192, 3, false, 1, 0},      {192, 192, 3, false, 2, 0},
+                                       {64, 256, 2, true, 1, 0},        {64, 256, 2, true, 2, 0},
+                                       {128, 256, 2, false, 1, 0, 1, 2}};
+  constexpr std::pair<int, int> kClusters[] = {{1, 1}, {2, 1}, {1, 2}};
+  for (GemmSm90Shape tile : widest_tiles(base, problem)) {
+    tile.block_n += 8;  // fitted widths are narrower
+    llvm::append_range(shapes, in_clusters(tile, kClusters));
+  }
+  return shapes;
 }
 
 std::vector<GemmSm90Shape> fitted_shapes(const GemmSm90Config& base,
                                          const ContractionProblem& problem, const Target& target,
                                          llvm::ArrayRef<GemmSm90Shape> clustered) {
-  constexpr int kMinWidth = 96;
+  constexpr int kMinWidth = 96;  // of tiles that are narrow themselves: three fourths
   if (!base.epilogue.in_registers || !base.b.k_major) return {};
   std::vector<GemmSm90Shape> fitted;
   const std::vector<GemmSm90Shape> wide = wide_bases(base, problem);
   for (const llvm::ArrayRef<GemmSm90Shape> bases : {llvm::makeArrayRef(wide), clustered}) {
     for (const GemmSm90Shape& shape : bases) {
-      add_fitted_widths(shape, base, problem, target, kMinWidth, fitted);
-      add_even_width(shape, base, problem, kMinWidth, fitted);
+      const int min_width = std::min(kMinWidth, shape.block_n * 3 / 4);
+      add_fitted_widths(shape, base, problem, target, min_width, fitted);
+      add_even_width(shape, base, problem, min_width, fitted);
     }
   }
   llvm::erase_if(fitted, [](const GemmSm90Shape& shape) { return shape.block_n % 64 == 0; });
@@ -280,14 +291,20 @@ std::vector<GemmSm90Shape> gemm_sm90_shapes_of(const GemmSm90Config& base,
     return forced ? with_all_widths(transposed_bases(base, problem))
                   : transposed_shapes(base, problem, target);
   std::vector<GemmSm90Shape> shapes(std::begin(kShapes), std::end(kShapes));
-  if (base.epilogue.in_registers) llvm::append_range(shapes, llvm::makeArrayRef(kRegisterShapes));
+  if (base.epilogue.in_registers) {
+    llvm::append_range(shapes, llvm::makeArrayRef(kRegisterShapes));
+    if (has_one_result(base, problem))
+      llvm::append_range(shapes, llvm::makeArrayRef(kOneResultShapes));
+  }
   const std::vector<GemmSm90Shape> clustered = clustered_shapes(base, problem, forced);
   llvm::append_range(shapes, clustered);
-  llvm::append_range(shapes, fitted_shapes(base, problem, target, clustered));
-  if (forced && base.epilogue.in_registers && base.b.k_major) {
-    for (const GemmSm90Shape& shape : with_all_widths(wide_bases(base, problem)))
+  const auto add_new = [&](llvm::ArrayRef<GemmSm90Shape> more) {
+    for (const GemmSm90Shape& shape : more)
       if (!llvm::is_contained(shapes, shape)) shapes.push_back(shape);
-  }
+  };
+  add_new(fitted_shapes(base, problem, target, clustered));
+  if (forced && base.epilogue.in_registers && base.b.k_major)
+    add_new(with_all_widths(wide_bases(base, problem)));
   llvm::append_range(shapes, stream_shapes(base, problem, target));
   return shapes;
 }
