@@ -45,9 +45,6 @@ std::vector<WrittenCase> transposed_cases() {
   return {
       forced_sm90("transposed, ping-pong", dense_chain(144, 2568, 520), "128x72x64p2s6t"),
       forced_sm90("transposed, 176 columns", dense_chain(349, 1544, 520), "128x176x64p2s5t"),
-      forced_sm90("transposed, 192 rows, ping-pong", dense_chain(333, 1544, 520),
-                  "192x112x64p2s5t"),
-      forced_sm90("transposed, 256 rows, ping-pong", dense_chain(300, 2056, 264), "256x80x64p2s4t"),
       forced_sm90("transposed, 256 x 160", dense_chain(467, 2056, 520), "256x160x64g2s4c2t"),
       forced_sm90("transposed, 64 rows", dense_chain(301, 1544, 1096), "64x152x64p2s6t"),
       forced_sm90("transposed, cooperative", dense_chain(229, 1544, 1096), "128x232x64g2s4t"),

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "llvm/ADT/STLExtras.h"
+
 #include "compiler/families/beside.h"
 #include "compiler/families/gemm_sm90/candidates.h"
 #include "compiler/families/gemm_sm90/layout.h"
@@ -143,9 +145,11 @@ double box_clocks(const GemmSm90Config& c) {
 // Accumulators of a unit as its epilogue's time counts them, in those of a kernel without
 // persistent CTAs. A subtile that ends past the tile takes as long as others. One warpgroup hides
 // fewer waits than two; subtiles of 32 columns have twice the waits; columns of transposed products
-// have a barrier for each subtile (RESULTS model-14).
+// have a barrier for each subtile (RESULTS model-14). An epilogue that loads is not unrolled beside
+// more than 160 accumulators (RESULTS sm90-151).
 double counted_accumulators(const ContractionProblem& problem, const GemmSm90Config& c) {
-  constexpr double kPersistent = 0.74, kOneWarpgroup = 1.2, kNarrow = 1.4, kTransposed = 1.5;
+  constexpr double kPersistent = 0.74, kOneWarpgroup = 1.2, kNarrow = 1.4, kTransposed = 1.5,
+                   kNotUnrolled = 1.9;
   i64 columns = c.tile.block_n;
   if (c.epilogue.in_registers) columns = ceil_div(columns, c.subtile_n()) * c.subtile_n();
   double accumulators = static_cast<double>(c.tile.block_m * columns * c.num_accumulators());
@@ -154,6 +158,10 @@ double counted_accumulators(const ContractionProblem& problem, const GemmSm90Con
   if (c.schedule.ping_pong) accumulators *= kOneWarpgroup;
   if (c.num_accumulators() == 1 && c.subtile_n() == 32) accumulators *= kNarrow;
   if (problem.transposed && c.schedule.split_k == 1) accumulators *= kTransposed;
+  const bool loads = llvm::any_of(problem.program, [](const ProgramLine& line) {
+    return line.kind == ProgramLine::Kind::kLoad;
+  });
+  if (c.accumulator_registers() > 160 && loads) accumulators *= kNotUnrolled;
   return accumulators;
 }
 

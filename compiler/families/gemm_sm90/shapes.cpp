@@ -64,11 +64,10 @@ constexpr GemmSm90Shape kShapes[] = {
 
 // Not of the staged epilogue, whose subtiles have 64 columns. A k-tile of 128 x 160 takes 58 of the
 // 64 bytes a clock that an SM gets from L2, one of 128 x 128 all of them (RESULTS sm90-148).
-// Ping-pong tiles of 192 and 256 rows take fewer bytes still (RESULTS sm90-151).
+// Tiles of 256 x 160 take 42 (RESULTS sm90-151).
 constexpr GemmSm90Shape kRegisterShapes[] = {{128, 160, 2, true, 2, 0}, {128, 160, 2, true, 1, 0}};
-constexpr GemmSm90Shape kOneResultShapes[] = {
-    {256, 160, 2, false, 2, 0}, {256, 160, 2, false, 1, 0}, {192, 104, 2, true, 1, 0},
-    {192, 96, 2, true, 2, 0},   {256, 80, 2, true, 1, 0},   {256, 80, 2, true, 2, 0}};
+constexpr GemmSm90Shape kOneResultShapes[] = {{256, 160, 2, false, 2, 0},
+                                              {256, 160, 2, false, 1, 0}};
 
 bool has_one_result(const GemmSm90Config& base, const ContractionProblem& problem) {
   return base.epilogue.matrices == 0 && problem.outputs.size() == 1 && !base.uses_cp_async();
@@ -103,16 +102,13 @@ std::vector<GemmSm90Shape> in_clusters(llvm::ArrayRef<GemmSm90Shape> tiles,
   return shapes;
 }
 
-// The widest tiles of two warpgroups whose accumulators fit a thread. More than 160 accumulators,
-// or three and four fragments of rows, leave registers for one result and its vectors, and for
-// loads by TMA only. 256 rows of more than 160 columns leave shared memory for three stages.
+// The widest tiles of two warpgroups whose accumulators fit a thread. Those of one result and its
+// vectors, loaded by TMA, leave room for more. 256 rows of more than 160 columns leave shared
+// memory for three stages only.
 std::vector<GemmSm90Shape> widest_tiles(const GemmSm90Config& base,
                                         const ContractionProblem& problem) {
   if (!has_one_result(base, problem)) return {{256, 128, 2, false, 1}, {128, 160, 2, true, 1}};
-  return {{256, 160, 2, false, 1},
-          {128, 176, 2, true, 1},
-          {192, 112, 2, true, 1},
-          {256, 80, 2, true, 1}};
+  return {{256, 160, 2, false, 1}, {128, 176, 2, true, 1}};
 }
 
 // block_n: the most columns.
@@ -200,15 +196,14 @@ std::vector<GemmSm90Shape> wide_bases(const GemmSm90Config& base,
 std::vector<GemmSm90Shape> fitted_shapes(const GemmSm90Config& base,
                                          const ContractionProblem& problem, const Target& target,
                                          llvm::ArrayRef<GemmSm90Shape> clustered) {
-  constexpr int kMinWidth = 96;  // of tiles that are narrow themselves: three fourths
+  constexpr int kMinWidth = 96;
   if (!base.epilogue.in_registers || !base.b.k_major) return {};
   std::vector<GemmSm90Shape> fitted;
   const std::vector<GemmSm90Shape> wide = wide_bases(base, problem);
   for (const llvm::ArrayRef<GemmSm90Shape> bases : {llvm::makeArrayRef(wide), clustered}) {
     for (const GemmSm90Shape& shape : bases) {
-      const int min_width = std::min(kMinWidth, shape.block_n * 3 / 4);
-      add_fitted_widths(shape, base, problem, target, min_width, fitted);
-      add_even_width(shape, base, problem, min_width, fitted);
+      add_fitted_widths(shape, base, problem, target, kMinWidth, fitted);
+      add_even_width(shape, base, problem, kMinWidth, fitted);
     }
   }
   llvm::erase_if(fitted, [](const GemmSm90Shape& shape) { return shape.block_n % 64 == 0; });
