@@ -125,6 +125,12 @@ class Gpu:
         for row in record.get("calibration", []):
             replace(self.calibration, row["name"], row)
 
+    def drop_random_of_others(self, record):
+        """Random layers of other kernels have other shapes, which no newer row would replace."""
+        if self.commits.get("random", []) != [(record.get("commit") or "")[:7]]:
+            self.layers["random"].clear()
+            self.commits["random"] = []
+
     def add_sweeps(self, record):
         """True if it is a record of a sweep."""
         small, choices = small_rows(record), choice_rows(record)
@@ -132,6 +138,8 @@ class Gpu:
         for table, rows in (("sweep", small), ("choices", choices)):
             if rows:
                 self.note(table, record)
+        if record.get("sweep_name") == "random":
+            self.drop_random_of_others(record)
         if others is not None:
             self.note(record["sweep_name"], record)
         for row in small:

@@ -246,6 +246,16 @@ class ReportTest(unittest.TestCase):
             "candidate_columns": ["family", "tile", "split_k", "predicted_us", "us", "pdl_us",
                                   "chosen", "registers", "note"]}, **more)
 
+    def test_random_layers_of_the_newest_commit_count(self):
+        self.save("a.json", self.layers("2026-11-20T00:00:00Z", "random", [
+            ["dense", 1, 8, 8, "none", 4.0, None, 4.0, []]], commit="aaaaaaa"))
+        self.save("b.json", self.layers("2026-11-21T00:00:00Z", "random", [
+            ["dense", 2, 8, 8, "none", 4.0, None, 8.0, []]], commit="bbbbbbb"))
+        self.save("c.json", self.layers("2026-11-22T00:00:00Z", "random", [
+            ["dense", 3, 8, 8, "none", 4.0, None, 16.0, []]], commit="bbbbbbb"))
+        text = self.run_report("<!-- bench:random -->\n<!-- /bench -->\n")
+        self.assertIn("| dense | 2 | 0 | 2.828 | 2.200 | 2.000 |", text)
+
     def test_sweeps_of_layers(self):
         self.save("a.json", self.layers("2026-11-20T00:00:00Z", "random", [
             ["dense", 1, 8, 8, "none", 4.0, None, 4.0, []],
