@@ -288,14 +288,14 @@ class AxesBuilder {
     const auto& tensors = context_.tensors.program.tensors;
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (tensors[i].row_stride == 0) continue;
-      const size_t column = matrices() + i;
+      const size_t column = matrices() + i;  // of the space, that of tensor i
       if (m_.extent == tensors[i].summed_rows && m_.stride[column] == tensors[i].row_stride &&
           n_.stride[column] == 1) {
         continue;
       }
       return make_error(ErrorCode::kUnsupported,
-                        "'{}' are not of the rows of a tile of '{}': sum a contiguous value over "
-                        "its outer dimensions",
+                        "'{}' does not sum the rows of '{}', which a tile holds: sum a contiguous "
+                        "value over all of its outer dimensions",
                         context_.tensors.locations[tensors[i].location].binding.name,
                         anchor().name);
     }

@@ -113,9 +113,30 @@ Expected<Placement> place_operand(const VerifyContext& context, const Value& val
   return placement;
 }
 
+// How operand `id` of one dimension, of `size` elements, can be aligned with another dimension that
+// has this size; empty where none has.
+std::string alignment_hint(const VerifyContext& context, const Value& value, ValueId id,
+                           const Dim& size, std::string_view labels,
+                           llvm::ArrayRef<llvm::SmallVector<int, 4>> maps) {
+  if (context.info[id].type.rank() != 1) return "";
+  for (size_t i = 0; i < maps.size(); ++i) {
+    const ValueId other = value.operands[i].value;
+    for (size_t d = 0; other != id && d < maps[i].size(); ++d) {
+      if (maps[i][d] < 0 || context.info[other].type.shape[maps[i][d]] != size) continue;
+      const std::string name = escaped(context.name(id));
+      if (!labels.empty()) return fmt::format(", or align it as in {} @ \"{}\"", name, labels[d]);
+      std::string letters;
+      for (size_t l = 0; l < maps[i].size(); ++l) letters += static_cast<char>('m' + l);
+      return fmt::format(", or align them as in {} @ \"{}\" and {} @ \"{}\"",
+                         escaped(context.name(other)), letters, name, letters[d]);
+    }
+  }
+  return "";
+}
+
 // The size that all operands agree on in each dimension.
 Expected<llvm::SmallVector<Dim, 4>> common_shape(const VerifyContext& context, const Value& value,
-                                                 int rank,
+                                                 int rank, std::string_view labels,
                                                  llvm::ArrayRef<llvm::SmallVector<int, 4>> maps) {
   const Dim one{1, false};
   llvm::SmallVector<Dim, 4> shape(rank, one);
@@ -127,13 +148,12 @@ Expected<llvm::SmallVector<Dim, 4>> common_shape(const VerifyContext& context, c
       const Dim& size = context.info[id].type.shape[maps[i][d]];
       if (size == one || size == shape[d]) continue;
       if (source[d] >= 0) {
-        return make_error_at(
-            value.at, ErrorCode::kInvalidChain,
-            "dimension {} of {} has size {} in {} and {} in {}: make them equal, or "
-            "align an operand by labels as in {} @ \"m\"",
-            d, quoted(value.name), size_text(context.chain, shape[d]),
-            quoted(context.name(source[d])), size_text(context.chain, size),
-            quoted(context.name(id)), escaped(context.name(id)));
+        return make_error_at(value.at, ErrorCode::kInvalidChain,
+                             "dimension {} of {} has size {} in {} and {} in {}: make them equal{}",
+                             d, quoted(value.name), size_text(context.chain, shape[d]),
+                             quoted(context.name(source[d])), size_text(context.chain, size),
+                             quoted(context.name(id)),
+                             alignment_hint(context, value, id, size, labels, maps));
       }
       shape[d] = size;
       source[d] = id;
@@ -188,7 +208,7 @@ Expected<ValueInfo> check_elementwise(const VerifyContext& context, const Value&
     maps.push_back(std::move(placement->dims));
     groups.push_back(placement->group);
   }
-  auto shape = common_shape(context, value, rank, maps);
+  auto shape = common_shape(context, value, rank, labels, maps);
   if (!shape) return shape.takeError();
   if (rows && !keeps_rows(context, value, *rows, *shape, maps)) {
     if (llvm::any_of(groups, [](int dim) { return dim >= 0; })) {

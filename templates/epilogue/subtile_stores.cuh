@@ -68,7 +68,7 @@ struct SubtileStores {
   // The words of one output: [8 columns][row g, row g + 8][words of a pair].
   using Words = u32[kChunks][2][2];
 
-  // The 16-byte chunks that a lane has of a subtile stored by rows.
+  // Where a subtile is stored by rows: the 16-byte chunks that one lane stores.
   static constexpr u32 kRowsPerPass = 32 / kChunks;
   static constexpr u32 kPasses = 16 / kRowsPerPass;
   using SubtileRows = U32x4[kPasses];

@@ -219,8 +219,13 @@ const Case kGroupOperands[] = {
 
 const Case kElementwise[] = {
     {"input x: f32[4, 8], input b: f32[4]", "y = add(x, b) return y: f32",
-     "dimension 1 of 'y' has size 8 in 'x' and 4 in 'b': make them equal, or align an operand by "
-     "labels as in b @ \"m\""},
+     "dimension 1 of 'y' has size 8 in 'x' and 4 in 'b': make them equal, or align them as in x @ "
+     "\"mn\" and b @ \"m\""},
+    {"input x: f32[4, 8], input b: f32[4]", "y = add(x @ \"ak\", b) return y: f32",
+     "dimension 1 of 'y' has size 8 in 'x' and 4 in 'b': make them equal, or align it as in b @ "
+     "\"a\""},
+    {"input x: f32[4, 8], input b: f32[5]", "y = add(x, b) return y: f32",
+     "dimension 1 of 'y' has size 8 in 'x' and 5 in 'b': make them equal"},
     {"input x: f32[4, 8], input b: f32[4]", "y = add(x, b @ \"m\") return y: f32",
      "label 'm' of 'b' is not among the labels \"\" of 'y'"},
     {"input x: f32[4, 8], input b: f32[4]", "y = add(x @ \"mn\", b @ \"k\") return y: f32",

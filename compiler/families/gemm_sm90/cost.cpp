@@ -113,10 +113,13 @@ double pitch_share(const MatrixOperand& operand, const GemmSm90Config& c) {
 bool in_lockstep(const ContractionProblem& problem, const Target& target, const GemmSm90Config& c,
                  const Counts& counts) {
   constexpr i64 kLine = 128;
-  const i64 bytes = problem.size.batch * (problem.size.m + problem.size.n) * c.total_k() *
-                    c.space.element_bytes();
-  return counts.persistent && counts.units_per_sm <= 1 && bytes <= target.l2_bytes &&
-         c.ragged.kind == Ragged::kNone && row_pitch(problem.a[0].memory, c) % kLine == 0 &&
+  const double rows = static_cast<double>(problem.size.batch) *
+                      static_cast<double>(problem.size.m + problem.size.n);
+  const double bytes =
+      rows * static_cast<double>(c.total_k()) * static_cast<double>(c.space.element_bytes());
+  return counts.persistent && counts.units_per_sm <= 1 &&
+         bytes <= static_cast<double>(target.l2_bytes) && c.ragged.kind == Ragged::kNone &&
+         row_pitch(problem.a[0].memory, c) % kLine == 0 &&
          row_pitch(problem.b[0].memory, c) % kLine == 0;
 }
 
