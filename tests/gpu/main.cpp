@@ -16,9 +16,9 @@ constexpr int kSkipped = 77;
 
 struct Modes {
   bool configs = false, sanitize = false, capture = false, errors = false, big = false;
-  bool instructions = false, edges = false;
+  bool instructions = false, edges = false, invariant = false;
   bool any() const {
-    return configs || sanitize || capture || errors || big || instructions || edges;
+    return configs || sanitize || capture || errors || big || instructions || edges || invariant;
   }
 };
 
@@ -35,6 +35,7 @@ void run_modes(Suite& suite, const Modes& modes) {
   if (modes.instructions) run_mode(suite, "instructions", run_instructions);
   if (modes.capture) run_mode(suite, "capture", run_capture);
   if (modes.edges) run_mode(suite, "edges", run_edges);
+  if (modes.invariant) run_mode(suite, "invariant", run_invariant);
   if (modes.sanitize) run_mode(suite, "sanitize-set", run_sanitizer_set);
   if (modes.big) run_mode(suite, "big", run_big);
   if (modes.configs && !suite.context_lost()) run_configs(suite);
@@ -79,6 +80,7 @@ int main(int argc, char** argv) {
   app.add_flag("--sanitize-set", modes.sanitize, "small chains once, for compute-sanitizer");
   app.add_flag("--capture", modes.capture, "graph capture and launches with PDL");
   app.add_flag("--edges", modes.edges, "PDL after kernels that stall");
+  app.add_flag("--invariant", modes.invariant, "rows of batch-invariant chains have one result");
   app.add_flag("--errors", modes.errors, "wrong arguments and wrong architecture");
   app.add_flag("--big", modes.big, "tensors of more than 2^31 elements");
   app.add_flag("--instructions", modes.instructions, "kernels that execute every PTX wrapper");
@@ -106,8 +108,8 @@ int main(int argc, char** argv) {
   options.against_simulator = against->count() > 0;
   modes.configs = configs->count() > 0 || options.against_simulator;
   if (!modes.any()) {
-    modes = options.simulator ? Modes{true, true, true, true, false, false, true}
-                              : Modes{true, false, true, true, true, true, true};
+    modes = options.simulator ? Modes{true, true, true, true, false, false, true, true}
+                              : Modes{true, false, true, true, true, true, true, true};
   }
   const int code = run(options, modes);
   std::fflush(stdout);

@@ -19,6 +19,9 @@ Error run_capture(Suite& suite);
 // the input of the stalled one.
 Error run_edges(Suite& suite);
 
+// Batch-invariant chains: rows have the same bits for every M, position and size of groups.
+Error run_invariant(Suite& suite);
+
 // Wrong arguments, machine code for another architecture, two threads with one executable.
 Error run_errors(Suite& suite);
 
