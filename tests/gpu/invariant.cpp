@@ -22,7 +22,7 @@ Sizes sizes(const Suite& suite) {
 
 struct InvariantCase {
   const char* name;
-  const char* text;  // after the chain's name; N and K stand for sizes
+  const char* text;  // after the name of the chain; N and K are replaced by sizes
 };
 
 constexpr InvariantCase kCases[] = {
