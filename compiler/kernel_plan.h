@@ -122,6 +122,8 @@ struct KernelPlan {
   int threads = 0;
   i64 smem_bytes = 0;       // dynamic
   int min_ctas = 1;         // launch bounds
+  // Whether CTAs that start before the previous kernel has ended save time (PDL, sm_90 and newer).
+  bool gains_by_pdl = true;
   std::string why;          // the group and the reason it ends where it ends
   std::string config_text;  // one line for people
   Prediction predicted;

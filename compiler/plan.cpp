@@ -157,7 +157,8 @@ Expected<Bucketed> plan_bucket(const VerifiedChain& chain, const Target& target,
   }
   // Every family executes the dependency wait on every path, before it reads anything but weights
   // and before it writes. Hardware before sm_90 has no programmatic launch.
-  result.bucket.pdl.assign(result.bucket.kernels.size(), target.compute_capability() >= 90);
+  for (const KernelPlan& kernel : result.bucket.kernels)
+    result.bucket.pdl.push_back(target.compute_capability() >= 90 && kernel.gains_by_pdl);
   return result;
 }
 

@@ -20,7 +20,8 @@ struct PlanBucket {
   i64 hi = 0;
   std::vector<KernelPlan> kernels;
   // pdl[i]: kernel i may be launched programmatically dependent on kernel i-1 (i > 0), or on the
-  // stream's previous kernel if the caller allows it (i == 0). False before sm_90.
+  // stream's previous kernel if the caller allows it (i == 0). False before sm_90, and where it
+  // loses time.
   std::vector<bool> pdl;
 };
 

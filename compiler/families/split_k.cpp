@@ -130,6 +130,7 @@ PlannedGroup apply_split_k(const ContractionProblem& problem, bool transposed, i
   planned.workspace_bytes = offset + layout.accumulator_bytes * problem.num_accumulators();
   KernelPlan reduction = reduction_kernel(problem, split_k, name, layout, offset);
   const int first_slot = static_cast<int>(problem.slots.size());
+  reduction.gains_by_pdl = kernel.gains_by_pdl;
   kernel.program = partial_stores(problem, transposed, first_slot, layout.stride);
   kernel.slots = reduction.slots;
   kernel.scalars.clear();

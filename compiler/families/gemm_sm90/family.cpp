@@ -71,6 +71,14 @@ std::string config_text(const GemmSm90Config& c) {
   return fields.str();
 }
 
+// CTAs of split-K that start one by one ask L2 at unlike times for the lines that they share. Long
+// kernels lose more by that than an early start saves; clusters keep their CTAs together (RESULTS
+// sm90-152).
+bool gains_by_pdl(const GemmSm90Config& c, const Prediction& predicted) {
+  constexpr double kLongUs = 12;
+  return c.schedule.split_k == 1 || c.cluster_ctas() > 1 || predicted.us < kLongUs;
+}
+
 class GemmSm90Family final : public ContractionFamily {
  public:
   std::string_view name() const override { return "gemm_sm90"; }
@@ -189,6 +197,7 @@ class GemmSm90Family final : public ContractionFamily {
     kernel.cluster = c.cluster_ctas();
     kernel.threads = c.threads();
     kernel.smem_bytes = c.smem_bytes();
+    kernel.gains_by_pdl = gains_by_pdl(c, candidate.predicted);
     kernel.symbol = fmt::format("gemm_{}m{}n{}k{}", problem.transposed ? "t" : "", c.tile.block_m,
                                 c.tile.block_n, c.block_k());
     return kernel;
