@@ -486,14 +486,12 @@ TEST_CASE("fp8: one kernel with its scales, promoted sums that fit the registers
 }
 
 TEST_CASE("long kernels of split-K start late, unless clusters keep their CTAs together") {
-  const auto edges = [](i64 k, const std::string& tile, int split) {
+  const auto edges = [](int k, const std::string& tile, int split) {
     PlanOptions options;
     options.force_tile = tile;
     options.split_k = split;
-    const Plan plan =
-        planned(gemm(fmt::format("bf16[680, {}]", k), fmt::format("bf16[400, {}]", k), "mk,nk->mn"),
-                options);
-    return plan.buckets[0].pdl;
+    const std::string x = fmt::format("bf16[680, {}]", k), w = fmt::format("bf16[400, {}]", k);
+    return planned(gemm(x, w, "mk,nk->mn"), options).buckets[0].pdl;
   };
   CHECK(edges(28544, "128x128x64p2s6", 5) == std::vector<bool>{false, false});
   CHECK(edges(28544, "128x128x64p2s6c2", 5) == std::vector<bool>{true, true});
