@@ -37,14 +37,19 @@ Error check_arguments(Suite& suite, BoundChain& chain) {
   };
   const std::vector<void*> good = chain.tensors();
   const size_t out = chain.first_output();
+  // No other tensor is in the memory before x.
+  auto memory = cuda::DeviceBuffer::allocate(4096 + chain.tensor_bytes(0));
+  if (!memory) return memory.takeError();
+  void* x = offset(reinterpret_cast<void*>(memory->get()), 4096);
   const Bad bad[] = {{"a null input", 0, nullptr, "'x'"},
                      {"a null output", out, nullptr, "'y'"},
                      {"a misaligned input", 1, offset(good[1], 8), "'w'"},
                      {"a misaligned output", out, offset(good[out], 2), "'y'"},
-                     {"an output over its input", out, good[0], "'y'"},
-                     {"an output that ends in its input", out, offset(good[0], -3824), "'x'"}};
+                     {"an output over its input", out, x, "'y'"},
+                     {"an output that ends in its input", out, offset(x, -3824), "'x'"}};
   for (const Bad& wrong : bad) {
     chain.tensors() = good;
+    chain.tensors()[0] = x;
     chain.tensors()[wrong.tensor] = wrong.address;
     Error error = chain.executable().launch(chain.arguments(suite.stream()));
     chain.tensors() = good;
