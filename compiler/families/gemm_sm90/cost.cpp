@@ -201,8 +201,8 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
     counts.issue_clocks =
         std::max({counts.issue_clocks, ingest_clocks(c, lockstep), box_clocks(c)});
   }
-  // What leaves L2: multicast tiles once for the CTAs that share them (RESULTS model-14), requests
-  // of several CTAs at once where they are in lockstep (RESULTS model-16).
+  // What leaves L2. CTAs of a cluster share multicast tiles (RESULTS model-14), CTAs in lockstep
+  // share requests (RESULTS model-16).
   counts.l2_bytes = c.tile_a_bytes() * pitch_share(problem.a[0].memory, c) / c.schedule.cluster_n +
                     c.num_accumulators() * c.tile_b_bytes() * pitch_share(problem.b[0].memory, c) /
                         c.schedule.cluster_m;
