@@ -113,16 +113,17 @@ Expected<Placement> place_operand(const VerifyContext& context, const Value& val
   return placement;
 }
 
-// How operand `id` of one dimension, of `size` elements, can be aligned with another dimension that
-// has this size; empty where none has.
+// How operand `id` of one dimension, of `size` elements, can be aligned with another dimension of
+// this size; empty where no operand of full rank has one.
 std::string alignment_hint(const VerifyContext& context, const Value& value, ValueId id,
                            const Dim& size, std::string_view labels,
                            llvm::ArrayRef<llvm::SmallVector<int, 4>> maps) {
   if (context.info[id].type.rank() != 1) return "";
   for (size_t i = 0; i < maps.size(); ++i) {
     const ValueId other = value.operands[i].value;
-    for (size_t d = 0; other != id && d < maps[i].size(); ++d) {
-      if (maps[i][d] < 0 || context.info[other].type.shape[maps[i][d]] != size) continue;
+    if (other == id || llvm::is_contained(maps[i], -1)) continue;
+    for (size_t d = 0; d < maps[i].size(); ++d) {
+      if (context.info[other].type.shape[maps[i][d]] != size) continue;
       const std::string name = escaped(context.name(id));
       if (!labels.empty()) return fmt::format(", or align it as in {} @ \"{}\"", name, labels[d]);
       std::string letters;
