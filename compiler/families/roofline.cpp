@@ -39,6 +39,17 @@ double sm_us(const Counts& c, const Target& target, const Rates& rates, double e
   return c.units_per_sm * unit + between;
 }
 
+// The same at the clock of the power limit. It does not rise while SMs wait for the last round or
+// for an epilogue; in a single round it does (RESULTS model-17).
+double power_us(const Counts& c, const Target& target, const Rates& rates, double epilogue) {
+  const double mean = c.units / target.sm_count;
+  const bool rounds = c.units_per_sm > 1;
+  const double mainloop = c.k_tiles * c.mma_flop * target.sm_count / (rates.power * c.math_share);
+  const double resident = c.persistent ? 1 : c.resident;
+  const double between = c.ping_pong ? 0 : (c.units_per_sm - 1) * epilogue / resident;
+  return (rounds ? c.units_per_sm : mean) * mainloop + std::max(between, 0.0);
+}
+
 double latency_us(const Counts& c, const Rates& rates, double rounds) {
   if (c.streams) {
     return rates.latency_us * (1 + (c.early_weights ? 1 : kStartLatencies) * (rounds - 1));
@@ -52,18 +63,21 @@ double restart_us(const Counts& c, const Rates& rates, double rounds) {
   return rates.latency_us * kStartLatencies * std::max(rounds - 1, 0.0);
 }
 
-// Rounds of CTAs of a weight stream after the first, places that are empty in the last one, and SMs
-// that read more than others (RESULTS model-10).
+// For a weight stream: rounds of CTAs after the first, places that are empty in the last one, SMs
+// that read more than others (RESULTS model-10), lines of W that two CTAs read, and waits for X
+// (RESULTS model-17).
 double stream_us(const Counts& c, const Rates& rates, double dram) {
   constexpr double kRound = 0.2;        // latencies
   constexpr double kEmptyPlaces = 0.2;  // of the time of the bytes that they could have read
   constexpr double kUneven = 0.02;
+  constexpr double kSplitLines = 0.11;
   if (!c.streams || !c.early_weights) return 0;
   const double exact = c.units_per_sm / c.resident;
   const double rounds = std::ceil(exact - 1e-9);
   const double empty = exact > 1 ? rounds / exact - 1 : 0;
-  return rates.latency_us * kRound * std::max(rounds - 1, 0.0) +
-         dram * (kEmptyPlaces * empty + kUneven * (c.busiest_share - 1));
+  const double lines = c.splits_lines ? kSplitLines : 0;
+  return rates.latency_us * (kRound * std::max(rounds - 1, 0.0) + c.stream_waits) +
+         dram * (kEmptyPlaces * empty + kUneven * (c.busiest_share - 1) + lines);
 }
 
 }  // namespace
@@ -83,10 +97,10 @@ Prediction predict(const Counts& c, const Target& target, i64 bytes, double flop
   Prediction p;
   p.bytes = bytes;
   p.flops = flops;
-  p.start_us = rates.start_us;
+  p.start_us = rates.start_us - c.hidden_start * rates.latency_us;
   p.sm_us = sm_us(c, target, rates, epilogue);
   p.l2_us = c.units * c.k_tiles * c.l2_bytes / rates.l2;
-  p.power_us = c.units * c.k_tiles * c.mma_flop / (rates.power * c.math_share);
+  p.power_us = power_us(c, target, rates, epilogue);
   p.latency_us = latency_us(c, rates, rounds);
   p.dram_us = static_cast<double>(bytes) / rates.dram;
   const double cluster = c.cluster_waits > 0 ? kClusterLatencies * rates.latency_us : 0;

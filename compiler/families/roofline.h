@@ -40,6 +40,9 @@ struct Counts {
   bool mma_sync = false;       // mma.sync, not wgmma
   bool streams = false;        // the weights are read once and no MMA limits
   double stream_clocks = 0;    // of a stream's unit: clocks in which an SM issues its instructions
+  double stream_waits = 0;     // latencies that a stream waits for activations
+  double hidden_start = 0;     // latencies of the start that the kernel before hides
+  bool splits_lines = false;   // two CTAs of a stream read parts of one line of weights
   bool ping_pong = false;      // the epilogue overlaps the next mainloop
   double cluster_waits = 0;    // of a k-tile, for the other CTAs of a cluster that shares loads
   bool early_weights = false;  // weights are loaded before the dependency wait

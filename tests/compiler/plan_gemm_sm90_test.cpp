@@ -275,7 +275,7 @@ TEST_CASE("an operand that no tensor map describes has cp.async fallback loads")
     if (from.a == 0) CHECK(c.a.map == 0);
     if (from.b == 0) CHECK(c.b.map == 0);
     if (from.b == 0) CHECK(kernel.maps[0].slot == 1);
-    if (from.b == 0) CHECK(kernel.maps[0].dims[1].box == c.tile.block_n);
+    if (from.b == 0) CHECK(kernel.maps[0].dims[1].box == c.box_rows_b());
     CHECK(kernel.config_text.find("by cp.async of") != std::string::npos);
   }
   const Plan odd = planned(kCopied[0].chain);

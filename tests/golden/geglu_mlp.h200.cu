@@ -82,7 +82,7 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(384, 1)
 ctn_geglu_mlp_k0_gemm_m128n80k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_geglu_mlp_k1_gemm_m128n192k64
+// catenary | target sm_90a (h200) | kernel ctn_geglu_mlp_k1_gemm_m128n128k64
 // chain:
 //   chain geglu_mlp(
 //       input x: bf16[8192, 768],
@@ -103,16 +103,16 @@ ctn_geglu_mlp_k0_gemm_m128n80k64(const __grid_constant__ P p) { gemm_sm90<kConfi
 //     y = add(d, bd)
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 128x192x64, 2 cooperative warpgroups, 4 stages, 192 KiB shared
+// plan: gemm_sm90: tile 128x128x64, 2 ping-pong warpgroups, 6 stages, 224 KiB shared
 //   'd' is a contraction: it reads its operands from memory
 //   slot 0: workspace 'h'
 //   slot 1: parameter 'wd'
 //   slot 2: parameter 'bd'
 //   slot 3: output 'y'
 //   map 0: 'h' as 3072 x 8192 bf16 in boxes of 64 x 128
-//   map 1: 'wd' as 3072 x 768 bf16 in boxes of 64 x 192
+//   map 1: 'wd' as 3072 x 768 bf16 in boxes of 64 x 128
 //   map 2: 'y' as 768 x 8192 bf16 in boxes of 64 x 16
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_geglu_mlp_k1_gemm_m128n192k64.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_geglu_mlp_k1_gemm_m128n128k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
@@ -120,8 +120,8 @@ __device__ constexpr GemmSm90Config kConfig{
     .space = {.math = MathMode::kBF16, .m = 8192, .n = 768, .k = 3072},
     .a = {.map = 0},
     .b = {.map = 1, .weight = true},
-    .tile = {.block_m = 128, .block_n = 192, .stages = 4},
-    .schedule = {.consumers = 2, .split_k = 1, .tile_swizzle = 8},
+    .tile = {.block_m = 128, .block_n = 128, .stages = 6},
+    .schedule = {.ping_pong = true, .consumers = 2, .split_k = 1, .tile_swizzle = 8},
     .epilogue = {.in_registers = true, .vec = 8},
 };
 using P = Params<4, 0, 3>;
@@ -152,5 +152,5 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(384, 1)
-ctn_geglu_mlp_k1_gemm_m128n192k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
+ctn_geglu_mlp_k1_gemm_m128n128k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 

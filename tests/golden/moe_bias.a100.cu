@@ -81,7 +81,7 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(128, 2)
 ctn_moe_bias_k0_gemm_m128n64k32(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
 
-// catenary | target sm_80 (a100) | kernel ctn_moe_bias_k1_gemm_m128n128k32
+// catenary | target sm_80 (a100) | kernel ctn_moe_bias_k1_gemm_m128n64k64
 // chain:
 //   chain moe_bias(
 //       input x: bf16[8192, 2880],
@@ -108,14 +108,14 @@ ctn_moe_bias_k0_gemm_m128n64k32(const __grid_constant__ P p) { gemm_sm80<kConfig
 //     y = add(d, bd @ "en")
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 128x128x32, 2 x 2 warps, 4 stages, 64 KiB shared, 2 CTAs per SM
+// plan: gemm_sm80: tile 128x64x64, 2 x 2 warps, 3 stages, 72 KiB shared, 2 CTAs per SM
 //   'd' is a contraction: it reads its operands from memory
 //   slot 0: workspace 'h'
 //   slot 1: parameter 'wd'
 //   slot 2: parameter 'ends'
 //   slot 3: parameter 'bd'
 //   slot 4: output 'y'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_moe_bias_k1_gemm_m128n128k32.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_80,code=sm_80 -I<catenary>/templates -cubin ctn_moe_bias_k1_gemm_m128n64k64.cu
 #include "kernels/gemm_sm80.cuh"
 namespace {
 using namespace catenary;
@@ -123,7 +123,7 @@ __device__ constexpr GemmSm80Config kConfig{
     .space = {.math = MathMode::kBF16, .m = 8192, .n = 2880, .k = 2880},
     .a = {.slot = 0, .stride_row = 2880, .stride_k = 1, .copy_bytes = 16},
     .b = {.slot = 1, .stride_row = 2880, .stride_k = 1, .stride_group = 8294400, .copy_bytes = 16},
-    .tile = {.block_m = 128, .block_n = 128, .block_k = 32, .warps_m = 2, .warps_n = 2, .stages = 4},
+    .tile = {.block_m = 128, .block_n = 64, .block_k = 64, .warps_m = 2, .warps_n = 2, .stages = 3},
     .schedule = {.split_k = 1, .tile_swizzle = 8}, .vec = 8,
     .ragged = {.kind = Ragged::kMGrouped, .group_ends_slot = 2, .num_groups = 8},
 };
@@ -146,5 +146,5 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(128, 2)
-ctn_moe_bias_k1_gemm_m128n128k32(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
+ctn_moe_bias_k1_gemm_m128n64k64(const __grid_constant__ P p) { gemm_sm80<kConfig, Epilogue>(p); }
 

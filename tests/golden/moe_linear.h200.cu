@@ -1,4 +1,4 @@
-// catenary | target sm_90a (h200) | kernel ctn_moe_linear_k0_gemm_m128n256k64
+// catenary | target sm_90a (h200) | kernel ctn_moe_linear_k0_gemm_m128n160k64
 // chain:
 //   chain moe_linear(
 //       input x: bf16[16384, 4096],
@@ -7,16 +7,16 @@
 //     y = contract "mk,enk->mn"(x, w) ragged m by ends over e
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 128x256x64, 2 cooperative warpgroups, 4 stages, 224 KiB shared
+// plan: gemm_sm90: tile 128x160x64, 2 ping-pong warpgroups, 5 stages, 212 KiB shared
 //   'y' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'ends'
 //   slot 3: output 'y'
 //   map 0: 'x' as 4096 x 16384 bf16 in boxes of 64 x 128
-//   map 1: 'w' as 4096 x 14336 x 4 bf16 in boxes of 64 x 256 x 1
-//   map 2: 'y' as 14336 x 16384 bf16 in boxes of 64 x 16
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_moe_linear_k0_gemm_m128n256k64.cu
+//   map 1: 'w' as 4096 x 14336 x 4 bf16 in boxes of 64 x 160 x 1
+//   map 2: 'y' as 14336 x 16384 bf16 in boxes of 32 x 16
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_moe_linear_k0_gemm_m128n160k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
@@ -24,8 +24,8 @@ __device__ constexpr GemmSm90Config kConfig{
     .space = {.math = MathMode::kBF16, .m = 16384, .n = 14336, .k = 4096},
     .a = {.map = 0},
     .b = {.map = 1, .weight = true, .coord2 = 9},
-    .tile = {.block_m = 128, .block_n = 256, .stages = 4},
-    .schedule = {.consumers = 2, .split_k = 1, .tile_swizzle = 8},
+    .tile = {.block_m = 128, .block_n = 160, .stages = 5},
+    .schedule = {.ping_pong = true, .consumers = 2, .split_k = 1, .tile_swizzle = 8},
     .epilogue = {.in_registers = true, .vec = 8},
     .ragged = {.kind = Ragged::kMGrouped, .group_ends_slot = 2, .num_groups = 4},
 };
@@ -53,5 +53,5 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(384, 1)
-ctn_moe_linear_k0_gemm_m128n256k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
+ctn_moe_linear_k0_gemm_m128n160k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 

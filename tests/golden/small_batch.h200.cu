@@ -1,4 +1,4 @@
-// catenary | target sm_90a (h200) | kernel ctn_small_batch_k0_skinny_w8x1
+// catenary | target sm_90a (h200) | kernel ctn_small_batch_k0_skinny_w16x1
 // chain:
 //   chain small_batch[M in 1..64](
 //       input x: bf16[M, 4096],
@@ -9,13 +9,13 @@
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: skinny: 32 rows of W, 8 x 1 warps, 384 bytes of K per warp in shared memory and 128 in registers, 100 KiB shared, 2 CTAs per SM, cluster split-K 2
+// plan: skinny: 16 rows of W, 16 x 1 warps, 128 bytes of K per warp in shared memory and 128 in registers, 36 KiB shared, 2 CTAs per SM, cluster split-K 2
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
 //   slot 2: parameter 'b'
 //   slot 3: output 'y'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_small_batch_k0_skinny_w8x1.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_small_batch_k0_skinny_w16x1.cu
 #include "kernels/skinny.cuh"
 namespace {
 using namespace catenary;
@@ -23,8 +23,8 @@ __device__ constexpr SkinnyConfig kConfig{
     .space = {.math = MathMode::kBF16, .m = Extent(64, 1), .n = 2048, .k = 4096},
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
-    .tile = {.warps_k = 8, .warps_n = 1, .row_tiles = 2, .columns = 8},
-    .loads = {.shared_blocks = 3, .register_blocks = 1, .copy_groups = 2, .x_chunks = 2, .x_columns = 8},
+    .tile = {.warps_k = 16, .warps_n = 1, .columns = 8},
+    .loads = {.shared_blocks = 1, .register_blocks = 1, .copy_groups = 1, .x_chunks = 1, .x_columns = 8},
     .schedule = {.split_k = 1, .cluster_k = 2}, .vec = 2,
 };
 using P = Params<4, 0>;
@@ -46,8 +46,8 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(256, 2)
-ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(512, 2)
+ctn_small_batch_k0_skinny_w16x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
 
 // catenary | target sm_90a (h200) | kernel ctn_small_batch_k0_skinny_w8x1
 // chain:
@@ -60,7 +60,7 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: skinny: 32 rows of W, 8 x 1 warps, 384 bytes of K per warp in shared memory and 128 in registers, 100 KiB shared, 2 CTAs per SM, cluster split-K 2
+// plan: skinny: 32 rows of W, 8 x 1 warps, 128 bytes of K per warp in shared memory and 128 in registers, 36 KiB shared, 3 CTAs per SM, cluster split-K 4
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -75,8 +75,8 @@ __device__ constexpr SkinnyConfig kConfig{
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .tile = {.warps_k = 8, .warps_n = 1, .row_tiles = 2, .columns = 8},
-    .loads = {.shared_blocks = 3, .register_blocks = 1, .copy_groups = 4, .x_chunks = 2, .x_columns = 8},
-    .schedule = {.split_k = 1, .cluster_k = 2}, .vec = 2,
+    .loads = {.shared_blocks = 1, .register_blocks = 1, .copy_groups = 1, .x_chunks = 1, .x_columns = 8},
+    .schedule = {.split_k = 1, .cluster_k = 4}, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -97,7 +97,7 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(256, 2)
+extern "C" __global__ void __launch_bounds__(256, 3)
 ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Epilogue>(p); }
 
 // catenary | target sm_90a (h200) | kernel ctn_small_batch_k0_skinny_w8x1

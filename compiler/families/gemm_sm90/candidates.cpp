@@ -143,12 +143,9 @@ llvm::SmallVector<int, 10> split_factors(const ContractionProblem& problem, cons
 }
 
 // Row tiles of a band. Requests of a GPC's SMs for the same lines at about the same time leave L2
-// once (H200, 2560x12x3072x1024: 3.0 GB reach the SMs, 2.2 GB leave L2), and an H200 places 16
-// neighbouring CTAs in a GPC: 4 x 4 tiles share more lines, and fewer pages of A and D, than 8 x 2.
-// With bias and silu 290 us became 274, dgrad 264 260, wgrad 259 255. But each band sweeps B: what
-// does not stay in L2 is read half as often by bands of 8 (4096x4096x4096 184 and 187 us; 64 ragged
-// groups 2,734 and 2,930). Ragged terms in clusters of two: bands of 4 clusters 2,886 to 2,966 us,
-// of 16 2,909 to 3,073 (experts' wgrad).
+// once, and an H200 places 16 neighbouring CTAs in a GPC: 4 x 4 tiles share more lines, and fewer
+// pages of A and D, than 8 x 2. But each band sweeps B: what does not stay in L2 is read half as
+// often by bands of 8 (RESULTS sm90-126).
 //
 // A cluster of two multicasts one operand and asks for two tiles of the other. Neighbouring
 // clusters share those: M clusters in bands of two go along N, N clusters along M, where what each

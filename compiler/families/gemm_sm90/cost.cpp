@@ -225,8 +225,8 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
   counts.math_share = math_tflops(target, c.space.math) / target.tensor_tflops;
   if (c.schedule.cluster_k > 1) {
     const i64 rows = std::min<i64>(c.tile.block_m, ceil_div(problem.size.m, 8) * 8);
-    // Where an SM has one CTA, no other one computes during its exchange (RESULTS model-7).
-    const double exposed = c.schedule.ctas_per_sm == 1 ? 2 : 1;
+    // Where an SM has one CTA, no other one computes during its exchange (RESULTS model-7, -17).
+    const double exposed = c.schedule.ctas_per_sm == 1 ? 1.5 : 1;
     counts.exchange_bytes = exposed * static_cast<double>(rows) * c.tile.block_n *
                             c.num_accumulators() * 4 * (cluster_k - 1) / cluster_k;
   }

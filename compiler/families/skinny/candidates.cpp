@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <optional>
@@ -159,11 +160,21 @@ bool shares_k(const SkinnyProblem& problem, const Target& target, int split) {
   return copies_in_bulk(target) && split == 1 && problem.base.ragged.kind == Ragged::kNone;
 }
 
+// Latencies for the parts of X, one after the other, and for the sums of warps with more K (RESULTS
+// model-17).
+double stream_waits(const SkinnyConfig& c) {
+  constexpr double kPart = 0.08, kHalfOfWarps = 0.1;
+  constexpr double kMostWarps = 16;
+  return kPart * (c.loads.x_chunks - 1) +
+         kHalfOfWarps * std::max(std::log2(kMostWarps / c.tile.warps_k), 0.0);
+}
+
 Prediction predict_skinny(const SkinnyProblem& problem, const Target& target, const SkinnyConfig& c,
                           int resident) {
   // A gain is as many bytes as a row of X.
   const double rows = static_cast<double>(problem.m + (c.gain.used ? 1 : 0));
   const double k_blocks = static_cast<double>(c.most_slice_blocks());
+  constexpr double kHiddenStart = 0.57;  // its weights are requested early (RESULTS model-17)
   Counts counts;
   counts.streams = true;
   counts.units = static_cast<double>(problem.batch * c.n_tiles() * c.k_slices());
@@ -175,6 +186,9 @@ Prediction predict_skinny(const SkinnyProblem& problem, const Target& target, co
   const double even = counts.units / target.sm_count;
   counts.units_per_sm = counts.early_weights ? std::max(even, 1.0) : std::ceil(even);
   counts.k_tiles = counts.stages = k_blocks;
+  counts.stream_waits = stream_waits(c);
+  counts.hidden_start = counts.early_weights ? kHiddenStart : 0;
+  counts.splits_lines = c.k_step() == 1;
   counts.l2_bytes =
       (c.rows() * c.num_accumulators() * line_share(c.w.stride_row * c.space.element_bytes()) +
        rows) *
@@ -318,7 +332,8 @@ std::optional<Candidate> even_candidate(const SkinnyProblem& problem, const Targ
 }
 
 // One for each number of warps and CTAs that divide K. Clusters of more than two are placed badly
-// and exchange more (RESULTS sm90-108, skinny-105): they must be predicted to gain.
+// and exchange more (RESULTS sm90-108, skinny-105): they must be predicted to gain. Those of three,
+// five, six and seven leave SMs empty (RESULTS model-17).
 std::vector<Candidate> even_candidates(const SkinnyProblem& problem, const Target& target) {
   constexpr double kLargeClusterGain = 1.03;
   std::vector<Candidate> candidates;
@@ -327,7 +342,7 @@ std::vector<Candidate> even_candidates(const SkinnyProblem& problem, const Targe
     for (const Candidate& candidate : candidates) us = std::min(us, candidate.predicted.us);
     return us;
   };
-  for (int cluster_k = 1; cluster_k <= kMostCluster; ++cluster_k) {
+  for (int cluster_k = 1; cluster_k <= kMostCluster; cluster_k *= 2) {
     if (cluster_k > 1 && !shares_k(problem, target, 1)) break;
     const double limit = best_us() / (cluster_k > 2 ? kLargeClusterGain : 0);
     for (const int warps_k : {16, 8, 4, 2}) {
