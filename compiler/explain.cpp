@@ -92,6 +92,8 @@ class Explainer {
                            bucket.lo, bucket.hi, symbol()->name, bucket.hi);
       }
       for (size_t k = 0; k < bucket.kernels.size(); ++k) out += kernel_text(bucket, k);
+      if (!bucket.kept_apart.empty()) out += "\nkept apart\n";
+      for (const std::string& why : bucket.kept_apart) line(out, "", why);
     }
     return out + totals_text();
   }
@@ -104,7 +106,8 @@ class Explainer {
       buckets.push_back(json::Object{{"lo", bucket.lo},
                                      {"hi", bucket.hi},
                                      {"predicted_us", predicted_us(bucket)},
-                                     {"kernels", std::move(kernels)}});
+                                     {"kernels", std::move(kernels)},
+                                     {"kept_apart", json::Array(bucket.kept_apart)}});
     }
     json::Value range = nullptr;
     if (symbol()) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <compare>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -112,6 +113,7 @@ struct KernelPlan {
   KernelConfig config;
   Program prologue;                            // reduce: what is summed, and stores beside it
   llvm::SmallVector<int, 2> prologue_results;  // reduce: lines of prologue that are summed
+  std::optional<FormedPrograms> formed;        // skinny: how X is formed, of all parts
   Program program;                             // epilogue (or the whole of a pointwise kernel)
   std::vector<KernelPart> beside;  // further contractions of the launch; slots are of all parts
   std::vector<SlotBinding> slots;
@@ -120,8 +122,8 @@ struct KernelPlan {
   GridRule grid;
   int cluster = 1;  // CTAs of a cluster; divides the grid
   int threads = 0;
-  i64 smem_bytes = 0;       // dynamic
-  int min_ctas = 1;         // launch bounds
+  i64 smem_bytes = 0;  // dynamic
+  int min_ctas = 1;    // launch bounds
   // Whether CTAs that start before the previous kernel has ended save time (PDL, sm_90 and newer).
   bool gains_by_pdl = true;
   std::string why;          // the group and the reason it ends where it ends

@@ -166,19 +166,26 @@ Expected<Bucketed> plan_bucket(const VerifiedChain& chain, const Target& target,
 struct Variant {
   FusionPlan fusion;
   MemoryMap memory;
+  bool has_norms_inside() const { return fusion.has_norms_inside || fusion.has_formed_operands; }
 };
 
-std::vector<Variant> fusion_variants(const VerifiedChain& chain, const PlanOptions& options) {
-  std::vector<Variant> variants;
-  for (int choice = 0; choice < 8; ++choice) {
-    const bool gains = (choice & 4) != 0, norms = (choice & 2) != 0, sums = (choice & 1) != 0;
-    FusionPlan fusion = fuse_chain(chain, FusionOptions{options.fuse, norms, gains, sums});
-    if (gains != fusion.has_gains_inside || norms != fusion.has_norms_inside ||
-        sums != fusion.has_column_sums) {
-      continue;
-    }
+struct Variants {
+  std::vector<Variant> all;
+  std::vector<std::string> kept_apart;  // FusionPlan::kept_apart where operands are formed
+};
+
+// Operands are formed where gains are inside, too: what a gain alone makes is no formed operand.
+Variants fusion_variants(const VerifiedChain& chain, const PlanOptions& options) {
+  Variants variants;
+  for (int choice = 0; choice < 12; ++choice) {
+    const bool formed = choice >= 8;
+    const bool gains = choice >= 4, norms = (choice & 2) != 0, sums = (choice & 1) != 0;
+    FusionPlan fusion = fuse_chain(chain, FusionOptions{options.fuse, norms, gains, formed, sums});
+    if (formed) variants.kept_apart = fusion.kept_apart;
+    const bool as_asked = formed ? fusion.has_formed_operands : gains == fusion.has_gains_inside;
+    if (!as_asked || norms != fusion.has_norms_inside || sums != fusion.has_column_sums) continue;
     MemoryMap memory = map_memory(chain, fusion);
-    variants.push_back({std::move(fusion), std::move(memory)});
+    variants.all.push_back({std::move(fusion), std::move(memory)});
   }
   return variants;
 }
@@ -192,21 +199,37 @@ double predicted_us(const PlanBucket& bucket) {
 // The variant that is predicted to be fastest; among equal ones the first. A later variant may have
 // no kernels: `chosen` is its number.
 Expected<Bucketed> plan_fastest(const VerifiedChain& chain, const Target& target,
-                                const PlanOptions& options, llvm::ArrayRef<Variant> variants,
+                                const PlanOptions& options, const Variants& variants,
                                 std::pair<i64, i64> range, size_t& chosen) {
   chosen = 0;
-  Expected<Bucketed> best =
-      plan_bucket(chain, target, options, variants[0].fusion, variants[0].memory, range);
-  for (size_t i = 1; best && i < variants.size(); ++i) {
-    Expected<Bucketed> other =
-        plan_bucket(chain, target, options, variants[i].fusion, variants[i].memory, range);
+  const auto plan = [&](const Variant& variant) {
+    return plan_bucket(chain, target, options, variant.fusion, variant.memory, range);
+  };
+  Expected<Bucketed> best = plan(variants.all[0]);
+  std::string refusal;    // of the first variant with norms inside that has no kernels
+  double inside_us = -1;  // of the fastest that has; -1: none
+  for (size_t i = 1; best && i < variants.all.size(); ++i) {
+    const Variant& variant = variants.all[i];
+    Expected<Bucketed> other = plan(variant);
     if (!other) {
-      llvm::consumeError(other.takeError());
+      const std::string message = take_report(other.takeError()).message;
+      if (refusal.empty() && variant.has_norms_inside()) refusal = message;
       continue;
     }
-    if (predicted_us(other->bucket) >= predicted_us(best->bucket)) continue;
+    const double us = predicted_us(other->bucket);
+    if (variant.has_norms_inside()) inside_us = inside_us < 0 ? us : std::min(inside_us, us);
+    if (us >= predicted_us(best->bucket)) continue;
     best = std::move(other);
     chosen = i;
+  }
+  if (!best || variants.all[chosen].has_norms_inside()) return best;
+  std::vector<std::string>& apart = best->bucket.kept_apart;
+  apart = variants.kept_apart;
+  if (inside_us >= 0) {
+    apart.push_back(fmt::format("with the norm inside {:.2f} us are predicted, {:.2f} us without",
+                                inside_us, predicted_us(best->bucket)));
+  } else if (!refusal.empty()) {
+    apart.push_back("the norm inside: " + refusal);
   }
   return best;
 }
@@ -279,7 +302,7 @@ Expected<Plan> make_plan(const VerifiedChain& chain, const Target& target,
   }
   Plan plan;
   plan.target = target;
-  const std::vector<Variant> variants = fusion_variants(chain, options);
+  const Variants variants = fusion_variants(chain, options);
   size_t chosen = 0;
   for (const auto& range : bucket_ranges(chain)) {
     auto planned = plan_fastest(chain, target, options, variants, range, chosen);
@@ -291,7 +314,7 @@ Expected<Plan> make_plan(const VerifiedChain& chain, const Target& target,
     }
     plan.buckets.push_back(std::move(planned->bucket));
   }
-  sum_up(chain, plan, variants[chosen].fusion);
+  sum_up(chain, plan, variants.all[chosen].fusion);
   return plan;
 }
 

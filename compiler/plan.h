@@ -23,6 +23,8 @@ struct PlanBucket {
   // stream's previous kernel if the caller allows it (i == 0). False before sm_90, and where it
   // loses time.
   std::vector<bool> pdl;
+  // Why norms keep kernels of their own: one sentence each.
+  std::vector<std::string> kept_apart;
 };
 
 struct Plan {

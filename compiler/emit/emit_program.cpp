@@ -171,7 +171,8 @@ class ProgramPrinter {
       case Kind::kLoad:
         return "";
       case Kind::kAccumulator:
-        return assign(vec + "&", fmt::format("sum{}", line.index));
+        return assign(vec + "&", text_.array ? fmt::format("given[{}]", line.index)
+                                             : fmt::format("sum{}", line.index));
       case Kind::kConstant:
         return assign("float", cpp_text(static_cast<float>(line.attributes[0])));
       case Kind::kScalar:
@@ -271,8 +272,8 @@ std::string emit_value_program(const Program& program, llvm::ArrayRef<int> resul
   printer.open();
   printer.raw(fmt::format(
       "  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, "
-      "Vec<{}>* out) {{\n",
-      text.vec));
+      "{1}Vec<{0}>* out) {{\n",
+      text.vec, text.array ? fmt::format("const Vec<{}>* given, ", text.vec) : ""));
   printer.lines();
   for (size_t i = 0; i < results.size(); ++i) {
     printer.raw(fmt::format("    out[{}] = {};\n", i, printer.as_vector(results[i])));

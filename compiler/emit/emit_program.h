@@ -14,6 +14,7 @@ struct ProgramText {
   bool guarded = false;  // the last vector of a row may be partial
   int accumulators = 0;  // arguments of store()
   bool register_epilogue = false;
+  bool array = false;  // values() takes its accumulators as an array, one for each row
   int column_sums = 0;  // stores that are sums of kSummedRows rows: store() adds a row to them
 };
 
@@ -28,7 +29,8 @@ std::string emit_store_program(const Program& program, const ProgramText& text);
 // order.
 std::string emit_register_program(const Program& program, const ProgramText& text);
 
-// Struct with load() and values() for a sum's prologue: `results` are the lines that are summed.
+// Struct with load() and values() for the terms of sums, or for what a kernel forms (text.array):
+// `results` are the lines that are summed, or formed.
 std::string emit_value_program(const Program& program, llvm::ArrayRef<int> results,
                                const ProgramText& text);
 

@@ -28,6 +28,12 @@ bool has_same_gain(const ContractionProblem& first, const ContractionProblem& ot
   return is_same_operand(first, first.gain->memory, other, other.gain->memory);
 }
 
+// The parts of a launch have the first one's programs; equal tensors have equal slots there.
+bool has_same_formed(const ContractionProblem& first, const ContractionProblem& other) {
+  return first.formed.has_value() == other.formed.has_value() &&
+         first.formed_value == other.formed_value;
+}
+
 bool has_same_groups(const ContractionProblem& first, const ContractionProblem& other) {
   const RaggedGroups& one = first.ragged;
   const RaggedGroups& two = other.ragged;
@@ -39,8 +45,8 @@ bool has_same_groups(const ContractionProblem& first, const ContractionProblem& 
 bool may_join(const ContractionProblem& first, const ContractionProblem& other) {
   return has_same_groups(first, other) && other.has_one_a() && !other.a[0].dequant &&
          other.has_dequants_like(first) && other.row_squares == first.row_squares &&
-         has_same_gain(first, other) && other.num_column_sums() == 0 &&
-         first.num_column_sums() == 0;
+         has_same_gain(first, other) && has_same_formed(first, other) &&
+         other.num_column_sums() == 0 && first.num_column_sums() == 0;
 }
 
 bool shares_a(const ContractionProblem& first, const ContractionProblem& other) {
@@ -55,8 +61,8 @@ bool shares_b(const ContractionProblem& first, const ContractionProblem& other) 
   space.m = first.space.m;
   return is_same_operand(first, first.b[0].memory, other, other.b[0].memory) &&
          space == first.space && first.ragged.kind != Ragged::kMGrouped && may_join(first, other) &&
-         !first.is_dequantised() && !first.row_squares && !first.gain &&
-         first.num_accumulators() == 1 && other.num_accumulators() == 1;
+         !first.is_dequantised() && !first.forms_a() && first.num_accumulators() == 1 &&
+         other.num_accumulators() == 1;
 }
 
 template <class T>

@@ -151,11 +151,14 @@ std::vector<SlotBinding> bind_slots(const GroupTensors& tensors) {
 }
 
 void renumber_slots(KernelPlan& kernel, llvm::function_ref<i32(i32)> renumber) {
-  for (Program* program : {&kernel.prologue, &kernel.program}) {
-    for (ProgramLine& line : *program) {
+  const auto renumber_program = [&](Program& program) {
+    for (ProgramLine& line : program) {
       if (line.is_memory()) line.operand.slot = renumber(line.operand.slot);
     }
-  }
+  };
+  renumber_program(kernel.prologue);
+  renumber_program(kernel.program);
+  if (kernel.formed) kernel.formed->each_program(renumber_program);
   for (MapBinding& map : kernel.maps) map.slot = renumber(map.slot);
   kernel.config = kernel.family->with_slots(kernel.config, renumber);
 }

@@ -49,6 +49,8 @@ class AxesBuilder {
     p.row_squares = context_.group.row_squares >= 0;
     p.gain = gain_operand(context_);
     if (Error error = fill_extents()) return error;
+    p.formed = formed_programs(context_, p.space);
+    p.formed_value = p.formed ? context_.group.row_data : -1;
     fill_operands();
     p.size = problem_sizes(context_, p);
     return std::move(p);
@@ -342,8 +344,11 @@ class AxesBuilder {
     return operand;
   }
 
-  // A dequantised operand is multiplied in the dtype of the other one, two of fp8 in their own.
+  // A dequantised operand is multiplied in the dtype of the other one, two of fp8 in their own, and
+  // one that the kernel forms in its own.
   Expected<MathMode> math() const {
+    if (context_.group.formed)
+      return product_math(anchor(), context_.chain.info(context_.group.row_data).type.dtype);
     const GroupTensors& tensors = context_.tensors;
     return product_math(anchor(),
                         tensors.locations[tensors.matrices[tensors.dequants[0] ? 1 : 0]].dtype);

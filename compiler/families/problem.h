@@ -80,6 +80,10 @@ struct ContractionProblem {
   // A vector along K by which A is multiplied as it is loaded, in A's dtype. The squares are those
   // of A before that.
   std::optional<ContractionOperand> gain;
+  // A is what these programs form of the elements in memory, which `a` describes. The squares are
+  // those of the elements in memory.
+  std::optional<FormedPrograms> formed;
+  ValueId formed_value = -1;  // what they form: equal in two problems of a chain, equal programs
   // Contractions side by side whose columns, or rows, these are (beside.h): each ends in a tile of
   // its own. Empty: one contraction.
   llvm::SmallVector<PartSize, 4> parts;
@@ -102,7 +106,9 @@ struct ContractionProblem {
   int num_column_sums() const;
   // One A, and one or two B with an accumulator of N columns each, none of them dequantised, and
   // nothing else to form from A: what most kernels compute.
-  bool is_single_or_dual() const { return has_plain_products() && !row_squares && !gain; }
+  bool is_single_or_dual() const { return has_plain_products() && !forms_a(); }
+  // Does the kernel form A, or something else from the rows of A?
+  bool forms_a() const { return row_squares || gain || formed; }
   bool has_plain_products() const;
   // The same, dequantised or not.
   bool has_one_a() const;
@@ -140,6 +146,10 @@ std::optional<ContractionProblem> make_transposed_problem(const GroupContext& co
 
 // The gain of a problem: its only stride is along K. Nothing: the group has none.
 std::optional<ContractionOperand> gain_operand(const GroupContext& context);
+
+// The programs that form A; nothing: A is in memory as it is multiplied.
+std::optional<FormedPrograms> formed_programs(const GroupContext& context,
+                                              const ContractionSpace& space);
 
 // Everything that a kernel's time depends on and nothing that the planner chooses or the chain
 // names: the same contraction in another chain has the same signature.

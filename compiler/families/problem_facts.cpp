@@ -46,7 +46,7 @@ bool ContractionProblem::is_dequantised() const {
 
 bool ContractionProblem::is_block_scaled() const {
   const auto scaled = [](const ContractionOperand& o) { return o.dequant && is_fp8(o.dtype); };
-  return has_one_a() && llvm::all_of(a, scaled) && llvm::all_of(b, scaled) && !row_squares && !gain;
+  return has_one_a() && llvm::all_of(a, scaled) && llvm::all_of(b, scaled) && !forms_a();
 }
 
 bool ContractionProblem::has_dequants_like(const ContractionProblem& other) const {
@@ -100,6 +100,27 @@ std::optional<ContractionOperand> gain_operand(const GroupContext& context) {
   gain.weight = place.weight;
   gain.bytes = bytes_at(place, context.symbol_hi);
   return gain;
+}
+
+std::optional<FormedPrograms> formed_programs(const GroupContext& context,
+                                              const ContractionSpace& space) {
+  if (!context.tensors.formed) return std::nullopt;
+  const int k_dim = context.group.formed->k_dim;
+  Space axes;
+  axes.axes.resize(2);
+  axes.axes[0].extent = space.m;
+  axes.axes[1].extent = space.k;
+  const auto bind = [&](const GroupProgram& program) {
+    Space own = axes;
+    add_tensors(own, program, {1 - k_dim, k_dim});
+    return bind_program(context, program, own, 0);
+  };
+  FormedPrograms programs;
+  for (const FormedTensors::Pass& pass : context.tensors.formed->passes)
+    programs.passes.push_back({bind(pass.terms), pass.sums, bind(pass.rows), pass.results});
+  programs.values = bind(context.tensors.formed->values);
+  programs.result = context.tensors.formed->result;
+  return programs;
 }
 
 // Allow-list: operands of other dtypes have no product.

@@ -24,6 +24,10 @@ double norm(double exponent, std::initializer_list<double> times) {
   return most * std::pow(sum, 1 / exponent);
 }
 
+// A pass over the activations of a weight stream: its loads are near, the sums of all warps are
+// waited for. Not measured.
+constexpr double kPassLatencies = 0.5;
+
 // K-tiles and epilogues of the busiest SM.
 double sm_us(const Counts& c, const Target& target, const Rates& rates, double epilogue) {
   if (c.streams) return c.units_per_sm * c.stream_clocks / (target.clock_ghz * 1e3);
@@ -107,7 +111,8 @@ Prediction predict(const Counts& c, const Target& target, i64 bytes, double flop
   p.tail_us = (c.early_weights ? 0 : rates.latency_us) + cluster + last_epilogue +
               restart_us(c, rates, rounds) + stream_us(c, rates, p.dram_us) +
               std::max(c.units / target.sm_count, 1.0) * c.register_bytes / rates.register_fill +
-              c.units_per_sm * c.exchange_bytes / rates.dsmem;
+              c.units_per_sm * c.exchange_bytes / rates.dsmem +
+              c.passes * kPassLatencies * rates.latency_us;
   if (c.partial_bytes > 0) p.reduction_us = rates.reduction_us + c.partial_bytes / rates.dram;
   p.waves = c.units / (c.resident * target.sm_count);
   p.floor_us =

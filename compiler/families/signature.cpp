@@ -63,6 +63,22 @@ std::string text(const ProgramLine& line) {
   return out;
 }
 
+std::string text(const Program& program) {
+  std::string out;
+  for (const ProgramLine& line : program) out += text(line) + ";";
+  return out;
+}
+
+std::string text(const FormedPrograms& formed) {
+  const auto& [passes, values, result] = formed;
+  std::string out;
+  for (const auto& [terms, sums, rows, results] : passes) {
+    out += fmt::format("pass {} sums {} rows {} {}\n", text(terms), fmt::join(sums, ","),
+                       text(rows), fmt::join(results, ","));
+  }
+  return out + fmt::format("formed {} {}\n", text(values), result);
+}
+
 // One row has no stride.
 bool has_contiguous_rows(const ContractionOperand& operand, i64 rows,
                          const ContractionProblem& problem) {
@@ -73,8 +89,8 @@ bool has_contiguous_rows(const ContractionOperand& operand, i64 rows,
 bool is_one_layer(const ContractionProblem& p) {
   const bool exact = p.space.m.scale == 0 && p.space.n.scale == 0 && p.space.k.scale == 0;
   return exact && !p.is_dequantised() && p.space.k_outer == 1 && p.size.batch == 1 &&
-         p.ragged.kind == Ragged::kNone && p.has_plain_products() && p.outputs.size() == 1 &&
-         has_contiguous_rows(p.a[0], p.size.m, p) &&
+         p.ragged.kind == Ragged::kNone && p.has_plain_products() && !p.formed &&
+         p.outputs.size() == 1 && has_contiguous_rows(p.a[0], p.size.m, p) &&
          llvm::all_of(p.b, [&](const ContractionOperand& b) {
            return b.weight && has_contiguous_rows(b, p.size.n, p);
          });
@@ -102,6 +118,7 @@ std::string problem_signature(const ContractionProblem& p) {
   for (const Extent& n : p.accumulator_n) out += fmt::format("accumulator {}\n", text(n));
   if (p.row_squares) out += "squares of the rows of a\n";
   if (p.gain) out += "gain of a " + text(*p.gain) + "\n";
+  if (p.formed) out += text(*p.formed);
   for (const ProgramLine& line : p.program) out += "line " + text(line) + "\n";
   return out;
 }

@@ -39,7 +39,7 @@ class SumMover {
     if (source < 0 || source >= reader) return false;
     const FusionGroup& group = plan_.groups[source];
     return group.kind == FusionGroup::Kind::kContraction && group.row_squares < 0 && !group.gain &&
-           !chain_.value(group.anchors[0].value).ragged;
+           !group.formed && !chain_.value(group.anchors[0].value).ragged;
   }
 
   bool move(int g) {

@@ -4,6 +4,7 @@
 #include "compiler/fusion/anchors.h"
 #include "compiler/fusion/beside.h"
 #include "compiler/fusion/column_sums.h"
+#include "compiler/fusion/formed.h"
 #include "compiler/fusion/gain.h"
 #include "compiler/fusion/in_place.h"
 #include "compiler/fusion/norm.h"
@@ -329,6 +330,8 @@ class Fuser {
 FusionPlan fuse_chain(const VerifiedChain& chain, FusionOptions options) {
   FusionPlan plan = Fuser(chain, options.fuse).run();
   if (options.fuse && options.gains_inside) plan.has_gains_inside = move_gains_inside(chain, plan);
+  if (options.fuse && options.formed_operands)
+    plan.has_formed_operands = form_operands_inside(chain, plan);
   if (options.fuse && options.norms_inside) plan.has_norms_inside = move_norms_inside(chain, plan);
   if (options.fuse && options.column_sums) {
     const bool inside = move_column_sums_inside(chain, plan);

@@ -38,6 +38,21 @@ struct LoadGain {
   ValueId gain = -1;
 };
 
+// An operand of contractions that their kernel forms from the rows of `data` as it loads them
+// (formed.h): elementwise of `data`, of vectors along K, and of numbers for each row, which depend
+// on sums along K.
+struct FormedOperand {
+  // Sums that need the rows once more than the passes before, and the numbers that follow from all
+  // sums so far and that later terms, or the operand, read.
+  struct Pass {
+    llvm::SmallVector<ValueId, 2> sums;
+    llvm::SmallVector<ValueId, 2> rows;
+  };
+  ValueId data = -1;
+  int k_dim = 1;  // of the operand and of `data`
+  std::vector<Pass> passes;
+};
+
 struct FusionGroup {
   enum class Kind : u8 { kPointwise, kContraction, kReduction };
   Kind kind = Kind::kPointwise;
@@ -49,13 +64,14 @@ struct FusionGroup {
   std::vector<GroupOutput> outputs;  // in order
   llvm::SmallVector<Dim, 4> shape;   // of the elementwise program
   std::vector<int> copies;  // numbers of outputs in place that it copies from memory (in_place.h)
-  // The operand that all anchors share, where one of these two is there.
+  // The operand that all anchors share, where one of these three is there.
   ValueId row_data = -1;
   // A sum of squares over the rows of `row_data`, before a gain: one more accumulator, with one
   // number for each row. -1: none (norm.h).
   ValueId row_squares = -1;
   // The kernel forms `row_data` as it loads the rows.
   std::optional<LoadGain> gain;
+  std::optional<FormedOperand> formed;           // not both
   llvm::SmallVector<ColumnSums, 1> column_sums;  // of a contraction's group
   // The terms of a sum are such sums of its operand.
   bool adds_column_sums = false;
@@ -69,10 +85,13 @@ struct FusionPlan {
   std::vector<int> group_of;
   bool has_norms_inside = false;
   bool has_gains_inside = false;
+  bool has_formed_operands = false;
   bool has_column_sums = false;
   // Contractions that may run side by side in one launch, where the first one is: ascending groups.
   // A group is in at most one set (beside.h).
   std::vector<std::vector<int>> beside;
+  // Why operands that depend on sums of their rows keep their own kernels; for explain.
+  std::vector<std::string> kept_apart;
 };
 
 // Does group `reader` find value `id` in memory? Only values of earlier groups; a value that
@@ -83,9 +102,10 @@ inline bool reads_memory(const FusionPlan& plan, ValueId id, int reader) {
 
 // What to fuse.
 struct FusionOptions {
-  bool fuse = true;           // false: every op is a group of its own
-  bool norms_inside = false;  // sums of squares move into the contractions that scale by them
-  bool gains_inside = false;  // operands times a vector along K are formed by their contractions
+  bool fuse = true;              // false: every op is a group of its own
+  bool norms_inside = false;     // sums of squares move into the contractions that scale by them
+  bool gains_inside = false;     // operands times a vector along K are formed by their contractions
+  bool formed_operands = false;  // and other operands, of norms (formed.h)
   // Sums over rows begin in the contraction kernels that compute their terms (column_sums.h), or
   // their kernels store the values of pointwise kernels (stored_terms.h).
   bool column_sums = false;

@@ -1,214 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/fusion/group.h"
 
-#include "compiler/fusion/column_sums.h"
-
 #include <algorithm>
-#include <set>
+
+#include "compiler/fusion/column_sums.h"
+#include "compiler/fusion/program_builder.h"
 
 namespace catenary {
 namespace {
-
-// For each dimension of a value, the dimension of the program's shape that indexes it; -1: none (a
-// broadcast dimension of size 1); by_group(rows): the group of the row.
-using DimMap = llvm::SmallVector<int, 8>;
-
-int by_group(const GroupedRows& rows) { return -2 - (rows.ends * kMaxRank + rows.dim); }
-
-// The rows of by_group(); nothing for another entry of a DimMap.
-std::optional<GroupedRows> rows_of(int index) {
-  if (index > -2) return std::nullopt;
-  GroupedRows rows;
-  rows.dim = (-2 - index) % kMaxRank;
-  rows.ends = (-2 - index) / kMaxRank;
-  return rows;
-}
-
-DimMap identity(int rank) {
-  DimMap map(rank);
-  for (int i = 0; i < rank; ++i) map[i] = i;
-  return map;
-}
-
-class ProgramBuilder {
- public:
-  ProgramBuilder(const VerifiedChain& chain, const FusionPlan& fusion, const MemoryMap& memory,
-                 int group, int rank, GroupTensors& tensors, GroupProgram& program)
-      : chain_(chain),
-        fusion_(fusion),
-        memory_(memory),
-        group_(group),
-        rank_(rank),
-        tensors_(tensors),
-        program_(program) {}
-
-  // Declares the value an accumulator before the program reads it.
-  void accumulator(ValueId id, int index) {
-    ProgramLine line;
-    line.kind = ProgramLine::Kind::kAccumulator;
-    line.index = index;
-    memo_[{id, canonical(id, identity(rank_))}] = append(line, id);
-  }
-
-  // The line that holds value `id`, indexed by `given`.
-  int value(ValueId id, const DimMap& given) {
-    const DimMap map = canonical(id, given);
-    const auto key = std::make_pair(id, map);
-    if (const auto found = memo_.find(key); found != memo_.end()) return found->second;
-    const int line = make(id, map);
-    memo_[key] = line;
-    return line;
-  }
-
-  void store(ValueId id) {
-    for (const MemoryLocation& location : memory_.stores.at(id)) store(id, location);
-  }
-
-  void store(ValueId id, const MemoryLocation& location) {
-    ProgramLine line;
-    line.kind = ProgramLine::Kind::kStore;
-    line.args = {value(id, identity(rank_))};
-    line.index = use(location, identity(rank_), true);
-    append(line, id);
-  }
-
-  void store_column_sums(const ColumnSums& sums) {
-    store(sums.value, memory_.column_sums.at(sums.value));
-    const SummedRows rows = summed_rows(chain_.info(sums.value).type, sums.summed);
-    program_.tensors.back().summed_rows = rows.size;
-    program_.tensors.back().row_stride = rows.row_stride;
-  }
-
-  int load_column_sums(ValueId id) { return load(id, memory_.column_sums.at(id), identity(rank_)); }
-
- private:
-  // Which dimension indexes one of size 1 makes no difference, and must not make a second line.
-  DimMap canonical(ValueId id, DimMap map) const {
-    const auto& shape = chain_.info(id).type.shape;
-    for (size_t d = 0; d < map.size(); ++d) {
-      if (shape[d] == Dim{1, false} && !rows_of(map[d])) map[d] = -1;
-    }
-    return map;
-  }
-
-  int append(ProgramLine line, ValueId id) {
-    const std::string& name = chain_.value(id).name;
-    line.name = line.kind == ProgramLine::Kind::kStore ? name : unique_name(name);
-    line.comment = describe(id);
-    program_.lines.push_back(std::move(line));
-    return static_cast<int>(program_.lines.size()) - 1;
-  }
-
-  std::string unique_name(const std::string& name) {
-    std::string unique = name;
-    for (int count = 2; !names_.insert(unique).second; ++count) {
-      unique = fmt::format("{}_{}", name, count);
-    }
-    return unique;
-  }
-
-  std::string describe(ValueId id) const {
-    const Value& v = chain_.value(id);
-    if (v.op == Op::kParameter) return fmt::format("%{} = {}", v.name, role_text(v.role));
-    if (v.op == Op::kConstant) return fmt::format("%{} = constant", v.name);
-    std::string args;
-    for (const Use& use : v.operands) {
-      args += fmt::format("{}%{}", args.empty() ? "" : ", ", chain_.value(use.value).name);
-    }
-    return fmt::format("%{} = {}({})", v.name, op_info(v.op).text, args);
-  }
-
-  int use(const MemoryLocation& location, const DimMap& map, bool store) {
-    TensorUse tensor;
-    tensor.location = tensors_.add_location(location);
-    tensor.store = store;
-    tensor.steps.assign(rank_, 0);
-    for (size_t d = 0; d < map.size(); ++d) {
-      if (map[d] >= 0) tensor.steps[map[d]] += location.strides[d];
-      if (!rows_of(map[d])) continue;
-      tensor.rows = rows_of(map[d]);
-      tensor.group_step = location.strides[d];
-    }
-    program_.tensors.push_back(std::move(tensor));
-    return static_cast<int>(program_.tensors.size()) - 1;
-  }
-
-  int load(ValueId id, const MemoryLocation& location, const DimMap& map) {
-    ProgramLine line;
-    line.kind = ProgramLine::Kind::kLoad;
-    line.index = use(location, map, false);
-    return append(line, id);
-  }
-
-  int make(ValueId id, const DimMap& map) {
-    const Value& v = chain_.value(id);
-    if (v.op == Op::kConstant) return constant(id);
-    if (v.op == Op::kParameter && v.role == Role::kScalar) return scalar(id);
-    if (v.op == Op::kParameter) return load(id, parameter_location(chain_, id), map);
-    if (reads_memory(fusion_, id, group_)) {
-      return load(id, memory_.home.at(id), map);
-    }
-    if (is_reduction(v.op)) return row_squares(id);
-    return compute(id, map);
-  }
-
-  // A sum that this kernel forms beside its contractions: the accumulator after theirs.
-  int row_squares(ValueId id) {
-    ProgramLine line;
-    line.kind = ProgramLine::Kind::kAccumulator;
-    line.index = static_cast<int>(fusion_.groups[group_].anchors.size());
-    return append(line, id);
-  }
-
-  int constant(ValueId id) {
-    ProgramLine line;
-    line.kind = ProgramLine::Kind::kConstant;
-    line.attributes[0] = chain_.value(id).attributes[0];
-    return append(line, id);
-  }
-
-  int scalar(ValueId id) {
-    ProgramLine line;
-    line.kind = ProgramLine::Kind::kScalar;
-    const int position =
-        static_cast<int>(llvm::find(chain_.parameters(), id) - chain_.parameters().begin());
-    const auto found = llvm::find(tensors_.scalars, position);
-    line.index = static_cast<int>(found - tensors_.scalars.begin());
-    if (found == tensors_.scalars.end()) tensors_.scalars.push_back(position);
-    return append(line, id);
-  }
-
-  int compute(ValueId id, const DimMap& map) {
-    const Value& v = chain_.value(id);
-    const ValueInfo& info = chain_.info(id);
-    ProgramLine line;
-    for (size_t i = 0; i < v.operands.size(); ++i) {
-      const ValueId operand = v.operands[i].value;
-      DimMap inner(chain_.info(operand).type.rank(), -1);
-      for (size_t d = 0; d < info.operand_dims[i].size(); ++d) {
-        if (info.operand_dims[i][d] >= 0) inner[info.operand_dims[i][d]] = map[d];
-      }
-      if (info.operand_group[i] >= 0) inner[info.operand_group[i]] = by_group(*info.rows);
-      line.args.push_back(value(operand, inner));
-    }
-    line.op = v.op;
-    line.attributes[0] = v.attributes[0];
-    line.attributes[1] = v.attributes[1];
-    line.kind = v.op == Op::kCast ? ProgramLine::Kind::kRound : ProgramLine::Kind::kCompute;
-    line.dtype = info.type.dtype;
-    return append(line, id);
-  }
-
-  const VerifiedChain& chain_;
-  const FusionPlan& fusion_;
-  const MemoryMap& memory_;
-  int group_;
-  int rank_;
-  GroupTensors& tensors_;
-  GroupProgram& program_;
-  std::map<std::pair<ValueId, DimMap>, int> memo_;
-  std::set<std::string> names_;
-};
 
 MemoryLocation location_of(const VerifiedChain& chain, const MemoryMap& memory, ValueId id) {
   if (chain.value(id).op == Op::kParameter) return parameter_location(chain, id);
@@ -288,8 +87,16 @@ bool GroupTensors::is_matrix(int location) const {
   const auto reads = [&](const std::optional<DequantTensors>& dequant) {
     return dequant && (dequant->scale == location || dequant->zero == location);
   };
+  const auto is_read = [&](const GroupProgram& program) {
+    return llvm::any_of(program.tensors,
+                        [&](const TensorUse& use) { return use.location == location; });
+  };
+  const bool forms = formed && (is_read(formed->values) ||
+                                llvm::any_of(formed->passes, [&](const FormedTensors::Pass& pass) {
+                                  return is_read(pass.terms);
+                                }));
   return llvm::is_contained(matrices, location) || llvm::any_of(dequants, reads) ||
-         gain == location;
+         gain == location || forms;
 }
 
 namespace {
@@ -431,6 +238,43 @@ std::vector<ValueId> computed_values(const VerifiedChain& chain, const FusionPla
   return values;
 }
 
+namespace {
+
+// The programs of the group's formed operand.
+FormedTensors build_formed(const VerifiedChain& chain, const FusionPlan& fusion,
+                           const MemoryMap& memory, int index, GroupTensors& tensors) {
+  const FormedOperand& formed = *fusion.groups[index].formed;
+  const DimMap row = {1 - formed.k_dim};
+  FormedTensors result;
+  llvm::SmallVector<ValueId, 4> sums, rows;  // of the passes so far
+  const auto of_matrix = [&](GroupProgram& program, llvm::function_ref<int(ProgramBuilder&)> use) {
+    ProgramBuilder builder(chain, fusion, memory, index, 2, tensors, program);
+    builder.given(formed.data, identity(2), 0);
+    for (size_t i = 0; i < rows.size(); ++i) builder.given(rows[i], row, static_cast<int>(i) + 1);
+    return use(builder);
+  };
+  for (const FormedOperand::Pass& pass : formed.passes) {
+    FormedTensors::Pass& made = result.passes.emplace_back();
+    of_matrix(made.terms, [&](ProgramBuilder& builder) {
+      for (ValueId sum : pass.sums)
+        made.sums.push_back(builder.value(chain.value(sum).operands[0].value, identity(2)));
+      return 0;
+    });
+    llvm::append_range(sums, pass.sums);
+    ProgramBuilder builder(chain, fusion, memory, index, 1, tensors, made.rows);
+    for (size_t i = 0; i < sums.size(); ++i)
+      builder.given(sums[i], identity(1), static_cast<int>(i));
+    for (ValueId id : pass.rows) made.results.push_back(builder.value(id, identity(1)));
+    llvm::append_range(rows, pass.rows);
+  }
+  result.result = of_matrix(result.values, [&](ProgramBuilder& builder) {
+    return builder.value(fusion.groups[index].row_data, identity(2));
+  });
+  return result;
+}
+
+}  // namespace
+
 GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,
                          const MemoryMap& memory, int index) {
   const FusionGroup& group = fusion.groups[index];
@@ -440,13 +284,16 @@ GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,
     const Value& anchor = chain.value(group.anchors[i].value);
     if (anchor.op != Op::kContract) continue;
     for (const Use& use : anchor.operands) {
-      const bool scaled = group.gain && use.value == group.row_data;
-      add_matrix(chain, memory, scaled ? group.gain->data : use.value, tensors);
+      ValueId in_memory = use.value;
+      if (use.value == group.row_data && group.gain) in_memory = group.gain->data;
+      if (use.value == group.row_data && group.formed) in_memory = group.formed->data;
+      add_matrix(chain, memory, in_memory, tensors);
     }
     if (anchor.ragged && i == 0)
       tensors.add_location(parameter_location(chain, anchor.ragged->ends));
   }
   if (group.gain) tensors.gain = tensors.add_location(location_of(chain, memory, group.gain->gain));
+  if (group.formed) tensors.formed = build_formed(chain, fusion, memory, index, tensors);
   if (group.kind == FusionGroup::Kind::kReduction) {
     const ValueId operand = chain.value(group.anchors[0].value).operands[0].value;
     const int terms_rank = chain.info(operand).type.rank();

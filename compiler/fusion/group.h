@@ -54,6 +54,20 @@ struct GroupProgram {
   std::vector<TensorUse> tensors;
 };
 
+// An operand that the kernel forms (FormedOperand), as programs over its two dimensions; of `rows`
+// over the one that is not K. Indices as in FormedPrograms.
+struct FormedTensors {
+  struct Pass {
+    GroupProgram terms;
+    llvm::SmallVector<int, 2> sums;
+    GroupProgram rows;
+    llvm::SmallVector<int, 2> results;
+  };
+  std::vector<Pass> passes;
+  GroupProgram values;
+  int result = 0;
+};
+
 // Everything that a group's kernel addresses.
 struct GroupTensors {
   std::vector<MemoryLocation> locations;  // in slot order
@@ -64,10 +78,11 @@ struct GroupTensors {
   llvm::SmallVector<int, 4> matrices;  // kContract: locations of left and right of each anchor
   llvm::SmallVector<std::optional<DequantTensors>, 4> dequants;  // of each matrix
   int gain = -1;  // location of the vector by which A is multiplied (LoadGain); -1: none
+  std::optional<FormedTensors> formed;  // of A
 
   int add_location(const MemoryLocation& location);  // reuses an equal one
-  // Do the products read the location? Scales and zeros of a dequantised matrix and a gain
-  // included.
+  // Do the products read the location? Scales and zeros of a dequantised matrix, a gain and the
+  // tensors of a formed operand included.
   bool is_matrix(int location) const;
 };
 

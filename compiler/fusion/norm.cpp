@@ -75,7 +75,8 @@ class NormMover {
       if (llvm::none_of(read, [&](ValueId id) { return plan_.group_of[id] == g; })) continue;
       const FusionGroup& reader = plan_.groups[r];
       if (reader.gain && reader.gain->data != x) return std::nullopt;
-      const ValueId operand = reader.gain ? reader.row_data : x;
+      if (reader.formed && reader.formed->data != x) return std::nullopt;
+      const ValueId operand = reader.row_data >= 0 ? reader.row_data : x;
       const bool fits = reader.kind == FusionGroup::Kind::kContraction && reader.row_squares < 0 &&
                         reader.accumulators.size() == reader.anchors.size() &&
                         llvm::all_of(reader.anchors, [&](const GroupAnchor& anchor) {
@@ -93,7 +94,7 @@ class NormMover {
     const ValueId sum = plan_.groups[g].anchors[0].value;
     for (int r : *found) {
       plan_.groups[r].row_squares = sum;
-      if (!plan_.groups[r].gain) plan_.groups[r].row_data = x;
+      if (plan_.groups[r].row_data < 0) plan_.groups[r].row_data = x;
       plan_.groups[r].why +=
           fmt::format("; '{}' is formed from the rows that it reads", value(sum).name);
     }

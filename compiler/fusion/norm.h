@@ -6,8 +6,8 @@
 //   s = rsqrt(add(mul(sum "mk->m"(square(x)), 1/K), eps));  y = mul(contract(x, w), s @ "m")
 //
 // Rounding points are those of the chain. A chain that rounds the scaled x has another product:
-// there the norm keeps its kernels. The contraction may multiply x by a gain as it loads it
-// (gain.h). Knows no family.
+// that operand is formed.h's. The contraction may multiply x by a gain as it loads it (gain.h).
+// Knows no family.
 #pragma once
 
 #include "compiler/fusion/fuse.h"
@@ -15,8 +15,8 @@
 namespace catenary {
 
 // Moves each sum of squares, with all that depends on it, into the contractions that read it, if
-// only those do. Returns whether there was one. The plan is complete but for its copies; gains have
-// been moved.
+// only those do. Returns whether there was one. The plan is complete but for its copies; gains and
+// formed operands have been moved.
 bool move_norms_inside(const VerifiedChain& chain, FusionPlan& plan);
 
 }  // namespace catenary

@@ -38,6 +38,27 @@ struct ProgramLine {
 };
 using Program = std::vector<ProgramLine>;
 
+// How a kernel forms an operand from the rows that it loads (formed.h), as programs. Accumulator 0
+// of `values` and of `terms` is the element of the rows, accumulator 1 + i number i of the row;
+// accumulator i of `rows` is sum i of the row. Sums and numbers count over all passes.
+struct FormedPrograms {
+  struct Pass {
+    Program terms;
+    llvm::SmallVector<int, 2> sums;  // lines of `terms` that are summed
+    Program rows;
+    llvm::SmallVector<int, 2> results;  // lines of `rows`
+  };
+  std::vector<Pass> passes;
+  Program values;
+  int result = 0;  // line of `values`
+
+  template <class F>
+  void each_program(F f) {
+    for (Pass& pass : passes) f(pass.terms), f(pass.rows);
+    f(values);
+  }
+};
+
 // The tensor that one pointer of Params::ptr addresses.
 struct SlotBinding {
   enum class Kind : u8 { kParameter, kOutput, kWorkspace };

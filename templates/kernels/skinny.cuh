@@ -30,6 +30,7 @@
 #include "epilogue/operand.cuh"
 #include "epilogue/ops.cuh"
 #include "kernels/skinny_cluster.cuh"
+#include "kernels/skinny_formed.cuh"
 #include "kernels/skinny_gain.cuh"
 #include "kernels/skinny_load.cuh"
 #include "kernels/skinny_squares.cuh"
@@ -214,9 +215,9 @@ CATENARY_DEVICE void mma_tile(const typename SkinnyTypes<kConfig>::WeightTile& w
 
 // The MMAs of the warp's K blocks, the last chunk first: blocks in registers need no wait. w_ready:
 // an earlier call has waited for all of W.
-template <const SkinnyConfig& kConfig, class P>
+template <const SkinnyConfig& kConfig, class Form, class P>
 CATENARY_DEVICE void mma_slice(const P& params, const SkinnyWorkTile& work, i64 m, u32 slice,
-                               u32 barriers,
+                               u32 barriers, XFormer<kConfig, Form>& former,
                                const typename SkinnyTypes<kConfig>::WeightBlock* registers,
                                typename SkinnyTypes<kConfig>::Accumulators& acc,
                                typename SkinnyTypes<kConfig>::Squares& squares,
@@ -230,9 +231,13 @@ CATENARY_DEVICE void mma_slice(const P& params, const SkinnyWorkTile& work, i64 
     if constexpr (kConfig.gain.used) load_gain<kConfig>(params, work, chunk, gain);
 #pragma unroll
     for (int column = 0; column < kConfig.tile.columns; column += kConfig.loads.x_columns) {
-      load_x<kConfig>(params, work, chunk, column, m, x);
-      if constexpr (kConfig.row_squares) add_chunk_squares<kConfig>(x, column, squares);
-      if constexpr (kConfig.gain.used) scale_chunk<kConfig>(gain, x);
+      if constexpr (kConfig.formed.used) {
+        former.form(params, work, chunk, column, m, x, squares);
+      } else {
+        load_x<kConfig>(params, work, chunk, column, m, x);
+        if constexpr (kConfig.row_squares) add_chunk_squares<kConfig>(x, column, squares);
+        if constexpr (kConfig.gain.used) scale_chunk<kConfig>(gain, x);
+      }
       if (!w_ready && column == 0) T::WLoad::wait(barriers, first, first + T::kChunkBlocks);
 #pragma unroll
       for (int i = T::kChunkBlocks - 1; i >= 0; --i) {
@@ -372,7 +377,8 @@ CATENARY_DEVICE void store_vector(const P& params, u32 stored, const Coord& at,
   }
 }
 
-template <const SkinnyConfig& kConfig, class Epilogue, class P>
+// Form: PlainX, or how X is formed.
+template <const SkinnyConfig& kConfig, class Epilogue, class Form = PlainX, class P>
 CATENARY_DEVICE void skinny(const P& params, const CtaRange& ctas = whole_grid()) {
   using T = SkinnyTypes<kConfig>;
   griddepcontrol_launch_dependents();
@@ -402,16 +408,19 @@ CATENARY_DEVICE void skinny(const P& params, const CtaRange& ctas = whole_grid()
   if constexpr (!kConfig.loads.bulk) warp_barrier();
   if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();
 
+  XFormer<kConfig, Form> former;
+  if constexpr (kConfig.formed.used) former.prepare(params, work, m);
   typename T::Accumulators acc = {};
   typename T::Squares squares = {};
-  mma_slice<kConfig>(params, work, m, slice, barriers, registers, acc, squares);
+  mma_slice<kConfig>(params, work, m, slice, barriers, former, registers, acc, squares);
   const Coord at = skinny_coord<kConfig>(work, m);
   if (at.valid > 0) Epilogue::load(params, at, operands);
   store_accumulators<kConfig>(slice, acc, squares);
   // All threads arrive: the accumulators of all warps are visible.
   cta_barrier();
   if constexpr (kConfig.schedule.cluster_k > 1) {
-    cluster_wait();
+    // Row sums have waited for it.
+    if constexpr (kConfig.formed.sums == 0) cluster_wait();
     send_partials<kConfig>(work, slices, m);
   }
   if (at.valid > 0) store_vector<kConfig, Epilogue>(params, slices, at, operands);

@@ -36,7 +36,9 @@ CATENARY_DEVICE void mma_group_rows(const P& params, SkinnyWorkTile& work, i64 m
     typename SkinnyTypes<kConfig>::Squares no_squares = {};
     // Rows past the last group's end are zero: an empty sum.
     if (work.group < kConfig.ragged.num_groups) {
-      mma_slice<kConfig>(params, work, m, slice, barriers, registers, acc, no_squares, w_ready);
+      XFormer<kConfig, PlainX> no_former;
+      mma_slice<kConfig>(params, work, m, slice, barriers, no_former, registers, acc, no_squares,
+                         w_ready);
     }
     if (at.valid > 0) Epilogue::load(params, at, operands);
     // All threads arrive: the accumulators of the previous rows have been read.

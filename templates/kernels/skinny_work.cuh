@@ -61,8 +61,9 @@ CATENARY_DEVICE SkinnyWorkTile find_skinny_work(u32 index) {
   return work;
 }
 
-// Address of an operand's row at the warp's first chunk of K.
-template <const SkinnyConfig& kConfig, MatrixOperand kOperand, class P>
+// Address of an operand's row at the warp's first chunk of K. kBytes: of an element.
+template <const SkinnyConfig& kConfig, MatrixOperand kOperand,
+          i32 kBytes = kConfig.space.element_bytes(), class P>
 CATENARY_DEVICE const u8* skinny_row(const P& params, const SkinnyWorkTile& work, i64 row) {
   i64 offset = row * kOperand.stride_row;
 #pragma unroll
@@ -74,8 +75,8 @@ CATENARY_DEVICE const u8* skinny_row(const P& params, const SkinnyWorkTile& work
   if constexpr (kConfig.ragged.kind != Ragged::kNone) {
     offset += static_cast<i64>(work.group) * kOperand.stride_group;
   }
-  return static_cast<const u8*>(params.ptr[kOperand.slot]) +
-         offset * kConfig.space.element_bytes() + work.chunk0 * 16;
+  return static_cast<const u8*>(params.ptr[kOperand.slot]) + offset * kBytes +
+         work.chunk0 * (16 / kConfig.space.element_bytes() * kBytes);
 }
 
 // Address of row `row` of the warp's W, or of its W2. Rows past n are clamped to the last row, so

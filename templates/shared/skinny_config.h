@@ -48,6 +48,16 @@ struct SkinnyGain {
   constexpr bool operator==(const SkinnyGain&) const = default;
 };
 
+// X is formed as the kernel loads it, from rows in memory of `data` elements: elementwise, with
+// `rows` numbers for each row, which depend on `sums` sums along K of elementwise terms.
+struct SkinnyFormed {
+  bool used = false;
+  DType data = DType::kBF16;
+  i32 sums = 0;
+  i32 rows = 0;
+  constexpr bool operator==(const SkinnyFormed&) const = default;
+};
+
 // D[b, m, n] = epilogue(sum over k of X[b, m, k] * W[b, n, k]) for small M: the kernel is a weight
 // stream. All of W is requested before the dependency wait. In a dual GEMM half of a warp's rows
 // are W's, half W2's. M-grouped: a CTA has W of one group and computes `columns` rows of X of that
@@ -60,6 +70,7 @@ struct SkinnyConfig {
   bool dual = false;
   bool row_squares = false;  // the epilogue takes one more sum: of the squares of the row of X
   SkinnyGain gain = {};      // after the squares
+  SkinnyFormed formed = {};  // the same; not with a gain
   SkinnyTile tile = {};
   SkinnyLoads loads = {};
   SkinnySchedule schedule = {};
@@ -164,7 +175,22 @@ struct SkinnyConfig {
   }
   // What st.async sends of a sum of squares, with each vector of its row.
   static constexpr i32 kSquaresBytes = 8;
+  // Bytes of an element of X in memory, and 32-bit words of the elements that one chunk of W meets.
+  constexpr i32 x_bytes() const {
+    return formed.used ? dtype_bytes(formed.data) : space.element_bytes();
+  }
+  constexpr i32 x_words() const { return 4 * x_bytes() / space.element_bytes(); }
+  // After the partials: the sums of a formed X, one float of every warp of the cluster for each sum
+  // and row of X. [sum][row][warp along N][CTA][warp along K], padded to 16 bytes.
+  constexpr i32 sum_parts() const {
+    return (schedule.cluster_k * tile.warps_k + 3) / 4 * 4;  // of one warp along N
+  }
+  constexpr i32 row_sums_offset() const {
+    return partials_offset() + ((schedule.cluster_k - 1) * partials_bytes() + 15) / 16 * 16;
+  }
   constexpr i32 smem_bytes() const {
+    if (formed.sums > 0)
+      return row_sums_offset() + formed.sums * tile.columns * tile.warps_n * sum_parts() * 4;
     return partials_offset() + (schedule.cluster_k - 1) * partials_bytes();
   }
 };

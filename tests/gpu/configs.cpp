@@ -95,6 +95,7 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
             skinny->k_blocks() % (skinny->schedule.split_k * skinny->tile.warps_k) == 0;
         if (!even) ++tally.options["skinny, uneven"];
         if (skinny->row_squares) ++tally.options["skinny, norm inside"];
+        if (skinny->formed.used) ++tally.options["skinny, X formed"];
         if (skinny->gain.used) ++tally.options["skinny, gain inside"];
       }
       if (const auto* dequant = kernel.config.get_if<SkinnyDequantConfig>()) {

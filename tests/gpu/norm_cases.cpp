@@ -60,6 +60,29 @@ std::string gained_layer(i64 m) {
       m);
 }
 
+// LayerNorm, rounded before the product: the kernel forms the rows. `data`: of x; vectors in f32.
+std::string layer_norm(const char* m, i64 k, const char* data, const char* dtype) {
+  return fmt::format(
+      "chain a{5}(input x: {0}[{2}, {3}], weight g: f32[{3}], weight b: f32[{3}],\n"
+      "        weight w: {1}[75, {3}], weight c: f32[75] align 4) {{\n"
+      "  t = mul(sum \"mk->m\"(x), {4})\n  d = sub(x @ \"mk\", t @ \"m\")\n"
+      "  s = rsqrt(add(mul(sum \"mk->m\"(square(d)), {4}), 0.00001))\n"
+      "  n = cast(add(mul(mul(d, s @ \"m\"), g @ \"k\"), b @ \"k\"), {1})\n"
+      "  y = add(contract \"mk,nk->mn\"(n, w), c)\n  return y: f32 align 4 }}",
+      data, dtype, m, k, 1.0 / static_cast<double>(k), m[0] == 'M' ? "[M in 0..40]" : "");
+}
+
+// RMSNorm with two roundings before the product.
+std::string rounded_rms_norm(const char* m, i64 k, const char* data) {
+  return fmt::format(
+      "chain a(input x: {0}[{1}, {2}], weight g: bf16[{2}], weight w: bf16[75, {2}]) {{\n"
+      "  s = rsqrt(add(mul(sum \"mk->m\"(square(x)), {3}), 0.00001))\n"
+      "  r = cast(mul(x @ \"mk\", s @ \"m\"), bf16)\n"
+      "  n = cast(mul(r @ \"mk\", g @ \"k\"), bf16)\n"
+      "  y = contract \"mk,nk->mn\"(n, w)\n  return y: f32 align 4 }}",
+      data, m, k, 1.0 / static_cast<double>(k));
+}
+
 WrittenCase made(const std::string& name, std::string text, const char* tile = "",
                  std::vector<i64> symbols = {}) {
   WrittenCase result;
@@ -95,6 +118,26 @@ void add_gains(std::vector<WrittenCase>& cases) {
   }
 }
 
+void add_formed(std::vector<WrittenCase>& cases) {
+  for (const char* m : {"1", "8", "13", "24", "33"}) {
+    for (const char* data : {"bf16", "f16", "f32"}) {
+      const char* dtype = data[0] == 'f' && data[1] == '1' ? "f16" : "bf16";
+      cases.push_back(made(fmt::format("LayerNorm, {} rows {}", m, data),
+                           layer_norm(m, m[0] == '2' ? 1024 : 1096, data, dtype)));
+    }
+    cases.push_back(
+        made(fmt::format("RMSNorm rounded, {} rows", m), rounded_rms_norm(m, 1024, "bf16")));
+  }
+  cases.push_back(made("RMSNorm rounded, f32", rounded_rms_norm("7", 1096, "f32")));
+  cases.push_back(made("LayerNorm, symbol", layer_norm("M", 584, "bf16", "bf16"), "",
+                       {0, 1, 8, 9, 24, 25, 40}));
+  for (const char* tile :
+       {"skinny4x2s4r1g2p5", "skinny8x1s2r1g4p2", "skinny4x2s4r1g2p5x8", "skinny8x1s2r1g2p3a",
+        "skinny4x1s2r1g2p3c2", "skinny4x2s1r1g2p2t2c4", "skinny4x1s2r1g2p1c2n5"}) {
+    cases.push_back(made("LayerNorm, 13 rows", layer_norm("13", 1088, "bf16", "bf16"), tile));
+  }
+}
+
 }  // namespace
 
 std::vector<WrittenCase> norm_cases() {
@@ -111,6 +154,7 @@ std::vector<WrittenCase> norm_cases() {
   }
   for (const i64 m : {1, 9, 40}) cases.push_back(made(fmt::format("layer of {}", m), layer(m)));
   add_gains(cases);
+  add_formed(cases);
   return cases;
 }
 

@@ -336,6 +336,26 @@ inline constexpr MutantBase kMutantBases[] = {
               "  g = cast(sum \"jk->k\"(d), bf16)\n  xg = cast(mul(x @ \"mk\", g @ \"k\"), bf16)\n"
               "  y = mul(contract \"mk,nk->mn\"(xg, w), q @ \"m\")\n  return y: f32 }",
      .tile = "skinny4x2s1r1g2p2c2"},
+    {.name = "skinny, LayerNorm",
+     .chain =
+         "chain a(input x: bf16[9, 584], weight g: f32[584], weight b: f32[584],\n"
+         "        weight w: bf16[40, 584]) {\n  m = mul(sum \"mk->m\"(x), 0.0017123287671232876)\n"
+         "  d = sub(x @ \"mk\", m @ \"m\")\n"
+         "  s = rsqrt(add(mul(sum \"mk->m\"(square(d)), 0.0017123287671232876), 0.00001))\n"
+         "  n = cast(add(mul(mul(d, s @ \"m\"), g @ \"k\"), b @ \"k\"), bf16)\n"
+         "  y = contract \"mk,nk->mn\"(n, w)\n  return y: f32 }",
+     .tile = "skinny4x2s2r1g2p3",
+     .fill = FillKind::kNormal},
+    {.name = "skinny, LayerNorm in a cluster",
+     .chain =
+         "chain a(input x: bf16[9, 576], weight g: f32[576], weight b: f32[576],\n"
+         "        weight w: bf16[40, 576]) {\n  m = mul(sum \"mk->m\"(x), 0.001736111111111111)\n"
+         "  d = sub(x @ \"mk\", m @ \"m\")\n"
+         "  s = rsqrt(add(mul(sum \"mk->m\"(square(d)), 0.001736111111111111), 0.00001))\n"
+         "  n = cast(add(mul(mul(d, s @ \"m\"), g @ \"k\"), b @ \"k\"), bf16)\n"
+         "  y = contract \"mk,nk->mn\"(n, w)\n  return y: f32 }",
+     .tile = "skinny4x2s1r1g2p2c2",
+     .fill = FillKind::kNormal},
     {.name = "side by side, several row tiles",
      .chain =
          "chain a(input x: bf16[40, 264], weight w: bf16[70, 264], weight v: bf16[24, 264]) {\n"

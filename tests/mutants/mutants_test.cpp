@@ -19,6 +19,7 @@
 #include "tests/mutants/column_sums_mutants.h"
 #include "tests/mutants/cp_async_mutants.h"
 #include "tests/mutants/elementwise_mutants.h"
+#include "tests/mutants/formed_mutants.h"
 #include "tests/mutants/fp8_blocks_mutants.h"
 #include "tests/mutants/fp8_mutants.h"
 #include "tests/mutants/gain_mutants.h"
@@ -81,6 +82,7 @@ std::vector<Mutant> all_mutants() {
   all.insert(all.end(), std::begin(kElementwiseMutants), std::end(kElementwiseMutants));
   all.insert(all.end(), std::begin(kHopperMutants), std::end(kHopperMutants));
   all.insert(all.end(), std::begin(kSquaresMutants), std::end(kSquaresMutants));
+  all.insert(all.end(), std::begin(kFormedMutants), std::end(kFormedMutants));
   all.insert(all.end(), std::begin(kGainMutants), std::end(kGainMutants));
   all.insert(all.end(), std::begin(kSkinnyMutants), std::end(kSkinnyMutants));
   all.insert(all.end(), std::begin(kSkinnyDequantMutants), std::end(kSkinnyDequantMutants));

@@ -65,14 +65,14 @@ std::shared_ptr<CompiledChain> affine_compiled(const char* arch) {
   Plan plan;
   plan.target = llvm::cantFail(find_target("h200"));
   plan.workspace_bytes = 4096;
-  PlanBucket small{0, 16, {}, {true, true}};
+  PlanBucket small{0, 16, {}, {true, true}, {}};
   small.kernels.push_back(kernel_plan("k_scale", {parameter_slot(0, 16), workspace_slot(512)},
                                       GridRule{.fixed = 2, .scale = 1, .block = 4}));
   small.kernels[0].scalars = {1};
   small.kernels.push_back(kernel_plan("k_add",
                                       {workspace_slot(512), parameter_slot(2, 16), output_slot(0)},
                                       GridRule{.scale = 1, .block = 8}));
-  PlanBucket large{17, kAffineMaxRows, {}, {false}};
+  PlanBucket large{17, kAffineMaxRows, {}, {false}, {}};
   large.kernels.push_back(
       kernel_plan("k_all", {parameter_slot(0, 16), parameter_slot(2, 16), output_slot(0)},
                   GridRule{.scale = 1}));

@@ -60,6 +60,7 @@ class GemmSm80Family final : public ContractionFamily {
 
   Support supports(const ContractionProblem& problem, const Target& target) const override {
     if (target.compute_capability() < 80) return {"it needs sm_80 or newer", true};
+    if (problem.formed) return {"it forms no A from what is in memory", true};
     if (problem.gain) return {"it multiplies A by no gain as it loads it", true};
     if (!problem.is_single_or_dual() && !problem.is_sum())
       return {"it computes one product, two over one A, or a sum of products", true};

@@ -126,6 +126,7 @@ class GemmSm90Family final : public ContractionFamily {
   Support supports(const ContractionProblem& problem, const Target& target) const override {
     const bool scaled = problem.is_block_scaled();
     if (target.arch != "sm_90a") return {"it needs sm_90a", !scaled};
+    if (problem.formed) return {"it forms no A from what is in memory", true};
     if (problem.gain) return {"it multiplies A by no gain as it loads it", true};
     if (!problem.is_single_or_dual() && !problem.is_sum() && !scaled)
       return {"it computes one product, two over one A, or a sum of products", true};

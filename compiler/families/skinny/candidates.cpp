@@ -54,13 +54,23 @@ int estimated_registers(const SkinnyConfig& c) {
   const int chunks = !chunked ? 0 : c.threads() > 128 ? 32 : 52;
   const int squares = c.row_squares ? tiles + 4 : 0;
   const int gain = c.gain.used ? part * 8 : 0;
-  return rest + chunks + squares + gain + part * c.loads.x_columns +
+  // The rows of a chunk as they are in memory become X one after another; vectors and values of the
+  // program for two blocks.
+  const int formed = !c.formed.used ? 0
+                                    : 24 + (c.formed.sums + c.formed.rows) * tiles +
+                                          part * c.loads.x_columns * (c.x_words() / 4 - 1);
+  return rest + chunks + squares + gain + formed + part * c.loads.x_columns +
          c.tile.row_tiles * (c.loads.register_blocks * 16 + tiles * 4);
 }
+
+// Columns of X in registers at a time, of those that are too many.
+constexpr i32 kColumnsAtATime = 16;
 
 // Half of the ragged groups have more rows than the mean, and a second chunk waits for its X again.
 i32 columns_of(const SkinnyProblem& problem) {
   const bool ragged = problem.base.ragged.kind != Ragged::kNone;
+  if (!ragged && problem.m > kSkinnyRows)
+    return static_cast<i32>(ceil_div(problem.m, kColumnsAtATime) * kColumnsAtATime);
   const i64 columns = ceil_div(ragged ? 2 * problem.m : problem.m, 8) * 8;
   return static_cast<i32>(std::clamp<i64>(columns, 8, ragged ? kSkinnyRaggedRows : kSkinnyRows));
 }
@@ -109,6 +119,29 @@ void fit_gain(const Target& target, SkinnyConfig& c) {
   }
 }
 
+// Rows that are in registers whole need not be loaded again for each pass over them.
+void fit_formed(const Target& target, SkinnyConfig& c) {
+  if (!c.formed.used) return;
+  SkinnyConfig held = c;
+  held.loads.x_chunks = 1;
+  while (held.loads.register_blocks > 1 && resident_ctas(target, held) == 0) {
+    --held.loads.register_blocks;
+    ++held.loads.shared_blocks;
+  }
+  if (resident_ctas(target, held) > 0) {
+    c = held;
+    return;
+  }
+  while (c.loads.x_chunks < c.warp_blocks() && resident_ctas(target, c) == 0) {
+    if (c.loads.register_blocks > 1) {
+      --c.loads.register_blocks;
+      ++c.loads.shared_blocks;
+    } else {
+      c.loads.x_chunks = std::min(c.warp_blocks(), c.loads.x_chunks * 2);
+    }
+  }
+}
+
 // A vector of D for each thread.
 void fit_vectors(SkinnyConfig& c) {
   while (c.vectors() > c.threads() && c.vec < 8) c.vec *= 2;
@@ -131,7 +164,7 @@ std::optional<SkinnyConfig> shaped(const SkinnyProblem& problem, const Target& t
   tile.row_tiles = shape.row_tiles;
   c.schedule = {.split_k = split, .cluster_k = shape.cluster_k, .n_slices = shape.n_slices};
   tile.columns = columns_of(problem);
-  loads.x_columns = tile.columns;
+  loads.x_columns = tile.columns > kSkinnyRows ? kColumnsAtATime : tile.columns;
   fit_vectors(c);
   fit_row_tiles(c);
   const i64 most = ceil_div(c.most_slice_blocks(), tile.warps_k);
@@ -147,6 +180,7 @@ std::optional<SkinnyConfig> shaped(const SkinnyProblem& problem, const Target& t
   const i64 part = many ? 1 : shape.warps_k == 16 || tile.row_tiles > 1 ? 2 : 4;
   loads.x_chunks = static_cast<i32>(ceil_div(most, part));
   fit_gain(target, c);
+  fit_formed(target, c);
   // The same case, us: 4 rows 4.18 with two groups, 4.44 with four; 8 rows 4.85 and 4.48; one group
   // 4.55 with one row, where two are 4.01.
   // Few bytes need no pacing, and a group's wait is a latency (N=K=512, 8 rows, plain: 3.9 us).
@@ -171,8 +205,10 @@ double stream_waits(const SkinnyConfig& c) {
 
 Prediction predict_skinny(const SkinnyProblem& problem, const Target& target, const SkinnyConfig& c,
                           int resident) {
-  // A gain is as many bytes as a row of X.
-  const double rows = static_cast<double>(problem.m + (c.gain.used ? 1 : 0));
+  // A gain is as many bytes as a row of X. Rows that are not held are loaded for each pass.
+  const bool held = c.loads.x_chunks == 1 && c.loads.x_columns == c.tile.columns;
+  const double loads = (held ? 1 : 1 + problem.passes) * c.x_words() / 4.0;
+  const double rows = static_cast<double>(problem.m) * loads + (c.gain.used ? 1 : 0);
   const double k_blocks = static_cast<double>(c.most_slice_blocks());
   constexpr double kHiddenStart = 0.57;  // its weights are requested early (RESULTS model-17)
   Counts counts;
@@ -193,6 +229,17 @@ Prediction predict_skinny(const SkinnyProblem& problem, const Target& target, co
       (c.rows() * c.num_accumulators() * line_share(c.w.stride_row * c.space.element_bytes()) +
        rows) *
       128;
+  // Every CTA forms its K of all rows, with 128 lanes a clock.
+  counts.passes = problem.passes;
+  counts.stream_clocks = problem.formed_ops * static_cast<double>(problem.m) * k_blocks * 128 /
+                         c.space.element_bytes() * c.tile.warps_n / 128;
+  // No limit of fewer rows.
+  if (c.tile.columns > kSkinnyRows) {
+    const Rates rates = rates_of(target);
+    const double flop = 2.0 * c.rows() * c.num_accumulators() * c.tile.columns * k_blocks * 128 /
+                        c.space.element_bytes();
+    counts.stream_clocks += flop / (rates.mma * rates.mma_sync) * target.clock_ghz * 1e3;
+  }
   counts.register_bytes = c.tile.warps_n * rows * k_blocks * 128;
   if (c.schedule.cluster_k > 1) {
     counts.exchange_bytes = static_cast<double>(c.tile.columns) * c.rows() * c.num_accumulators() *
@@ -263,7 +310,9 @@ bool read_name(const std::string& name, const Target& target, SkinnyConfig& c) {
 bool holds(const SkinnyConfig& c) {
   // Three columns of sums: beside tests for the last block they spilled, whatever the estimate; in
   // clusters of eight 512x28672 took 18.7 / 15.4 us with 17 rows, gemm_sm90 14.3 / 14.0.
-  if (c.tile.columns > 16 && (!warps_are_alike(c) || c.schedule.cluster_k == 8)) return false;
+  // More columns are not held at a time.
+  if (c.tile.columns > 16 && !warps_are_alike(c)) return false;
+  if (c.tile.columns == kSkinnyRows && c.schedule.cluster_k == 8) return false;
   return c.most_slice_blocks() <= i64{c.tile.warps_k} * c.warp_blocks() &&
          ceil_div(c.least_slice_chunks(), 8) >= c.tile.warps_k && c.vectors() <= c.threads();
 }
@@ -417,7 +466,8 @@ std::vector<Candidate> skinny_candidates(const SkinnyProblem& problem, const Tar
   for (const int split : kSplits) {
     if (request.split_k > 0 && split != request.split_k) continue;
     // The second kernel of split-K has no X to sum the squares of.
-    const bool whole_sums = problem.base.ragged.kind != Ragged::kNone || problem.base.row_squares;
+    const bool whole_sums = problem.base.ragged.kind != Ragged::kNone || problem.base.row_squares ||
+                            problem.base.formed.sums > 0;
     if (whole_sums && split > 1) continue;
     for (const Shape shape : kShapes) {
       if (shape.warps_k == 16 && problem.m > kMostRowsOf16Warps) continue;

@@ -11,6 +11,10 @@ namespace catenary {
 inline constexpr i64 kSkinnyRows = 24;
 inline constexpr i64 kSkinnyRaggedRows = 16;
 
+// The same where the kernel forms X or sums the squares of its rows: a norm's own kernels cost more
+// than what a tile of wgmma saves.
+inline constexpr i64 kSkinnyNormRows = 64;
+
 // "skinny16x1s3r1g2p2": warps along K and N, K blocks of a warp in shared memory and in registers,
 // copy groups, chunks of X. "skinny16x1s3r1g2p2a": by cp.async, not by bulk loads. In between,
 // "x16", "t2", "c4" and "n66": 16 columns of X at a time, 32 rows of W a warp, cluster split-K of
@@ -23,6 +27,8 @@ struct SkinnyProblem {
   i64 batch = 1;           // product of the batch extents and of the ragged groups with rows
   int parts = 1;           // contractions side by side, each with slices of its own
   i64 m = 0;               // largest; of ragged groups, the mean
+  int passes = 0;          // over the rows of X before the product (FormedPrograms)
+  double formed_ops = 0;   // instructions of those and of X itself, for each element of the rows
   i64 weight_bytes = 0;    // that are read
   i64 epilogue_bytes = 0;  // tensors of the epilogue, each once
   double epilogue_flops = 0;

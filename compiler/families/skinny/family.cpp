@@ -50,8 +50,18 @@ std::string gain_refusal(const ContractionProblem& p) {
   return "";
 }
 
+// Why X cannot be formed; empty: it can, or it is in memory.
+std::string formed_refusal(const ContractionProblem& p) {
+  if (!p.formed) return "";
+  if (p.ragged.kind != Ragged::kNone) return "it forms rows of one X";
+  if (!is_16bit(p.space.math)) return "it forms X of bf16 or f16";
+  if (dtype_bytes(p.a[0].dtype) < 2) return "it forms X from rows of 16 or 32 bits";
+  return "";
+}
+
 i64 most_rows(const ContractionProblem& p) {
-  return p.ragged.kind == Ragged::kNone ? kSkinnyRows : kSkinnyRaggedRows;
+  if (p.ragged.kind != Ragged::kNone) return kSkinnyRaggedRows;
+  return p.forms_a() ? kSkinnyNormRows : kSkinnyRows;
 }
 
 SkinnyConfig make_config(const ContractionProblem& p) {
@@ -64,10 +74,21 @@ SkinnyConfig make_config(const ContractionProblem& p) {
   c.ragged = p.ragged;
   c.row_squares = p.row_squares;
   if (p.gain) c.gain = {true, p.gain->memory.slot, p.gain->weight};
+  if (p.formed) {
+    c.formed.used = true;
+    c.formed.data = p.a[0].dtype;
+    for (const FormedPrograms::Pass& pass : p.formed->passes) {
+      c.formed.sums += static_cast<i32>(pass.sums.size());
+      c.formed.rows += static_cast<i32>(pass.results.size());
+    }
+  }
   c.loads.w_is_weight =
       p.ragged.kind == Ragged::kNone && llvm::all_of(p.b, [](const auto& b) { return b.weight; });
   return c;
 }
+
+// Instructions of a program for each element, with those that widen it and add or round the result.
+double element_ops(const Program& program) { return program_flops(program, 1) + 3; }
 
 SkinnyProblem make_problem(const ContractionProblem& p) {
   SkinnyProblem problem;
@@ -76,6 +97,12 @@ SkinnyProblem make_problem(const ContractionProblem& p) {
   problem.batch *= occupied_groups(p);
   problem.parts = p.num_parts();
   problem.m = rows_of_x(p);
+  if (p.formed) {
+    problem.passes = static_cast<int>(p.formed->passes.size());
+    problem.formed_ops = element_ops(p.formed->values);
+    for (const FormedPrograms::Pass& pass : p.formed->passes)
+      problem.formed_ops += element_ops(pass.terms);
+  }
   for (const ContractionOperand& b : p.b) problem.weight_bytes += b.bytes;
   problem.epilogue_bytes = p.bytes() - problem.weight_bytes;
   // W of a group without rows is not read.
@@ -127,6 +154,12 @@ Fields fields_of(const SkinnyGain& g) {
   return fields;
 }
 
+Fields fields_of(const SkinnyFormed& f) {
+  Fields fields;
+  fields.add("used", f.used).add("data", f.data).add("sums", f.sums).add("rows", f.rows);
+  return fields;
+}
+
 Fields fields_of(const SkinnySchedule& s) {
   Fields fields;
   fields.add("split_k", s.split_k);
@@ -143,11 +176,37 @@ std::string config_text(const SkinnyConfig& c) {
   if (c.dual) fields.line().add("w2", fields_of(c.w2)).add("dual", true);
   if (c.row_squares) fields.line().add("row_squares", true);
   if (c.gain.used) fields.line().add("gain", fields_of(c.gain));
+  if (c.formed.used) fields.line().add("formed", fields_of(c.formed));
   fields.line().add("tile", fields_of(c.tile));
   fields.line().add("loads", fields_of(c.loads));
   fields.line().add("schedule", fields_of(c.schedule)).add("vec", c.vec);
   if (c.ragged.kind != Ragged::kNone) fields.line().add("ragged", fields_of(c.ragged));
   return fields.str();
+}
+
+// The structs of a formed X, and the template argument that names them.
+struct FormedText {
+  std::string programs;
+  std::string argument;
+};
+
+FormedText formed_text(const FormedPrograms& formed, int vec) {
+  FormedText text;
+  const auto add = [&](const std::string& name, const Program& program, llvm::ArrayRef<int> results,
+                       int width) {
+    text.programs +=
+        emit_value_program(program, results, {.name = name, .vec = width, .array = true});
+  };
+  for (size_t i = 0; i < formed.passes.size(); ++i) {
+    const FormedPrograms::Pass& pass = formed.passes[i];
+    add(fmt::format("Terms{}", i), pass.terms, pass.sums, vec);
+    add(fmt::format("Rows{}", i), pass.rows, pass.results, 1);
+    text.argument += fmt::format(", RowPass<Terms{0}, {1}, Rows{0}, {2}>", i, pass.sums.size(),
+                                 pass.results.size());
+  }
+  add("Formed", formed.values, {formed.result}, vec);
+  text.argument = fmt::format("FormedX<Formed{}>", text.argument);
+  return text;
 }
 
 class SkinnyFamily final : public ContractionFamily {
@@ -159,8 +218,13 @@ class SkinnyFamily final : public ContractionFamily {
     const ProgramText program{"Epilogue", c.vec, has_partial_vector(c.space.n, c.vec),
                               c.num_accumulators() + (c.row_squares ? 1 : 0)};
     const std::string name = c.ragged.kind == Ragged::kNone ? "skinny" : "skinny_m_grouped";
-    return {fmt::format("kernels/{}.cuh", name), "SkinnyConfig", config_text(c),
-            emit_store_program(kernel.program, program), name + "<kConfig, Epilogue>"};
+    KernelText text{fmt::format("kernels/{}.cuh", name), "SkinnyConfig", config_text(c),
+                    emit_store_program(kernel.program, program), name + "<kConfig, Epilogue>"};
+    if (!c.formed.used) return text;
+    const FormedText formed = formed_text(*kernel.formed, 16 / c.space.element_bytes());
+    text.programs += formed.programs;
+    text.call = fmt::format("{}<kConfig, Epilogue, {}>", name, formed.argument);
+    return text;
   }
 
   KernelConfig with_slots(const KernelConfig& config,
@@ -175,13 +239,23 @@ class SkinnyFamily final : public ContractionFamily {
     return c;
   }
 
+  // No other family forms X: there the refusal is the reason that a norm keeps its kernels.
   Support supports(const ContractionProblem& p, const Target& target) const override {
+    Support support = refusal(p, target);
+    support.silent = support.silent && !p.forms_a();
+    return support;
+  }
+
+ private:
+  static Support refusal(const ContractionProblem& p, const Target& target) {
     if (target.compute_capability() < 80) return {"it needs sm_80 or newer", true};
     if (!p.has_plain_products()) return {"it computes one product, or two over one A", true};
     if (p.num_column_sums() > 0) return {"it has no tiles whose rows it could sum", true};
     const bool ragged = p.ragged.kind != Ragged::kNone;
     if (ragged && p.row_squares) return {"it sums squares of rows of one X", true};
     if (std::string refusal = gain_refusal(p); !refusal.empty()) return {std::move(refusal), true};
+    if (std::string refusal = formed_refusal(p); !refusal.empty())
+      return {std::move(refusal), true};
     if (ragged && (p.ragged.kind != Ragged::kMGrouped || p.ragged.num_groups <= 0 ||
                    target.compute_capability() != 90)) {
       return {"it takes ragged rows only, on sm_90", true};
@@ -199,7 +273,8 @@ class SkinnyFamily final : public ContractionFamily {
                       p.space.k.size % chunk == 0 && p.space.n.scale == 0 && p.space.n.size > 0 &&
                       exact(p.space.batch);
     if (!fits) return {"it takes exact sizes, and K in whole vectors of 16 bytes", true};
-    if (rows_of_x(p) * readers(p) > most_rows(p)) return {"it has too many rows", true};
+    if (rows_of_x(p) * readers(p) > most_rows(p))
+      return {fmt::format("it takes up to {} rows", most_rows(p)), true};
     if (!streams(p.a[0]) || !llvm::all_of(p.b, streams)) {
       return {"it reads rows of 16-byte vectors along K", true};
     }
@@ -225,6 +300,7 @@ class SkinnyFamily final : public ContractionFamily {
     kernel.config = c;
     kernel.program =
         c.ragged.kind == Ragged::kNone ? with_early_weights(problem.program) : problem.program;
+    kernel.formed = problem.formed;
     kernel.slots = problem.slots;
     kernel.scalars = problem.scalars;
     kernel.grid = grid_rule(c);

@@ -220,6 +220,7 @@ class SkinnyDequantFamily final : public ContractionFamily {
       return {"it multiplies quantised weights by bf16 and f16"};
     if (p.num_column_sums() > 0) return {"it has no tiles whose rows it could sum", true};
     if (p.row_squares) return {"it has no sums of squares of X", true};
+    if (p.formed) return {"it forms no X from what is in memory", true};
     if (p.gain) return {"it multiplies X by no gain", true};
     if (has_groups(p) && (p.ragged.kind != Ragged::kMGrouped || p.ragged.num_groups <= 0))
       return {"it takes groups of rows of the activations, one or more"};

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults planted into what `skinny` forms from the rows of X.
+#pragma once
+
+#include "tests/mutants/mutant.h"
+
+namespace catenary::testing {
+
+inline constexpr Mutant kFormedMutants[] = {
+    {.name = "skinny_formed_no_barrier",
+     .planted = "row sums are read before all warps have stored them",
+     .base = "skinny, LayerNorm",
+     .file = "kernels/skinny_formed.cuh",
+     .text = "    } else {\n      cta_barrier();\n    }\n    read_rows",
+     .in_place = "    }\n    read_rows",
+     .faults = "race uninitialised mismatch"},
+    {.name = "skinny_formed_no_cluster_barrier",
+     .planted = "row sums of the other CTAs are read after a barrier of the CTA only",
+     .base = "skinny, LayerNorm in a cluster",
+     .file = "kernels/skinny_formed.cuh",
+     .text = "      cluster_arrive();\n      cluster_wait();\n",
+     .in_place = "      cta_barrier();\n",
+     .faults = "race uninitialised mismatch"},
+    {.name = "skinny_formed_before_the_cluster",
+     .planted = "row sums are sent to CTAs that may not have begun",
+     .base = "skinny, LayerNorm in a cluster",
+     .file = "kernels/skinny_formed.cuh",
+     .text = "if constexpr (kConfig.schedule.cluster_k > 1) cluster_wait();\n      run_passes",
+     .in_place = "run_passes",
+     .faults = "barrier cluster race"},
+    {.name = "skinny_formed_sums_in_one_place",
+     .planted = "the second pass stores its sums where the first one's are read",
+     .base = "skinny, LayerNorm",
+     .file = "kernels/skinny_formed.cuh",
+     .text = "(static_cast<u32>(sum) * kConfig.tile.columns + column)",
+     .in_place = "(static_cast<u32>(sum) * 0 + column)",
+     .faults = "race mismatch"},
+    {.name = "skinny_formed_own_sums",
+     .planted = "a CTA sends its row sums to itself only",
+     .base = "skinny, LayerNorm in a cluster",
+     .file = "kernels/skinny_formed.cuh",
+     .text = "st_cluster_f32(map_shared(address, to), total);",
+     .in_place = "st_cluster_f32(map_shared(address, cluster_rank()), total);",
+     .faults = "race uninitialised mismatch"},
+    {.name = "skinny_formed_tail",
+     .planted = "chunks of K past the warp's are counted in the sums",
+     .base = "skinny, LayerNorm",
+     .file = "kernels/skinny_formed.cuh",
+     .text = "if (first + i >= kBlocks || !has_chunk<kConfig>(work, first + i, half)) continue;",
+     .in_place = "if (first + i >= kBlocks) continue;",
+     .faults = "mismatch out_of_bounds uninitialised"},
+    {.name = "skinny_formed_vector_of_warp_0",
+     .planted = "all warps take the vectors along K of the first part of K",
+     .base = "skinny, LayerNorm",
+     .file = "kernels/skinny_formed.cuh",
+     .text = "static_cast<u32>(work.chunk0 + block * 8 + half) * kVec",
+     .in_place = "static_cast<u32>(block * 8 + half) * kVec",
+     .faults = "mismatch"},
+    {.name = "skinny_formed_rows_of_the_first_tile",
+     .planted = "the second column tile takes the numbers of the first one's rows",
+     .base = "skinny, LayerNorm",
+     .file = "kernels/skinny_formed.cuh",
+     .text = "splat<kVec>(rows[r][tile])",
+     .in_place = "splat<kVec>(rows[r][0])",
+     .faults = "mismatch"},
+    {.name = "skinny_formed_two_lanes",
+     .planted = "a row's sum leaves out two of its four lanes",
+     .base = "skinny, LayerNorm",
+     .file = "kernels/skinny_formed.cuh",
+     .text = "total += bits_to_f32(shuffle_xor(f32_to_bits(total), 2));",
+     .in_place = "",
+     .faults = "mismatch"},
+    {.name = "skinny_formed_before_the_wait",
+     .planted = "rows of X are loaded before the dependency wait",
+     .base = "skinny, LayerNorm",
+     .file = "kernels/skinny.cuh",
+     .text = "  if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();\n\n"
+             "  XFormer<kConfig, Form> former;\n"
+             "  if constexpr (kConfig.formed.used) former.prepare(params, work, m);\n",
+     .in_place = "  XFormer<kConfig, Form> former;\n"
+                 "  if constexpr (kConfig.formed.used) former.prepare(params, work, m);\n"
+                 "  if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();\n",
+     .faults = "before_dependency_wait"},
+};
+
+}  // namespace catenary::testing
