@@ -160,6 +160,33 @@ TEST_CASE("a miss names the nearest entry and what differs") {
   expect(take_report(empty.miss(request)), {"no entry of the pack in memory has its operations"});
 }
 
+// One difference each; the order of the keys is another.
+TEST_CASE("of entries with as many differences the nearest sizes are named") {
+  const auto sizes = [](int k, const char* range = "1..64") {
+    LayerSizes layer;
+    layer.k = k;
+    layer.range = range;
+    return layer;
+  };
+  LookupOptions options;
+  options.jit = JitMode::kOff;
+  std::vector<std::shared_ptr<const ChainRecord>> records;
+  for (const int k : {128, 1920, 2304, 16384, 512}) records.push_back(layer_record(sizes(k)));
+  for (const char* range : {"1..1", "1000..3000", "5000..60000", "100..200"}) {
+    records.push_back(layer_record(sizes(128, range)));
+  }
+  options.packs = {pack(records)};
+  PackLookup packs(std::move(options));
+  const auto missed = [&](const LayerSizes& asked) {
+    return take_report(
+        packs.miss(make_request(layer_chain(asked), must(find_target("h200")), false, {})));
+  };
+  expect(missed(sizes(2048)), {"size 1 of 'layer_x' 1920 (asked: 2048)"});
+  expect(missed(sizes(9000)), {"size 1 of 'layer_x' 16384 (asked: 9000)"});
+  expect(missed(sizes(128, "900..1500")), {"M in 1000..3000 (asked: 900..1500)"});
+  expect(missed(sizes(128, "2..2")), {"M in 1..1 (asked: 2..2)"});
+}
+
 TEST_CASE("a machine of another SM count gets the nearest plan, with one warning") {
   std::vector<std::string> warnings;
   LookupOptions options;
