@@ -81,6 +81,9 @@ TEST_CASE("a pack of two chains for the simulator, and what its commands say of 
   const CommandResult differ = command(fmt::format("pack diff {} {}80.ctnpack", a, part));
   CHECK(differ.exit_code == 1);
   CHECK(count_lines(differ.out) == 2);
+  for (const char* word : {"host:sm_90a", "h200", "132 SMs", "linear", "scaled"}) {
+    CHECK(has(differ.out, word));
+  }
   REQUIRE(command(fmt::format("pack extract {} {} -o {}", a, key, command.path("one.ctnpack")))
               .exit_code == 0);
   CHECK(has(command("pack list " + command.path("one.ctnpack")).out, key));
@@ -89,6 +92,32 @@ TEST_CASE("a pack of two chains for the simulator, and what its commands say of 
   CHECK(code.exit_code == 0);
   CHECK(has(code.out, ".so"));
   expect_error(command(fmt::format("pack extract {} {}", a, key)), 2, {"writes one thing"});
+}
+
+// They have one architecture, and so one key.
+TEST_CASE("entries of one chain for two GPUs are told apart by the GPU") {
+  Command command;
+  if (!host_compiler_found(command)) return;
+  const std::string pack = command.path("a.ctnpack");
+  const CommandResult built = command(
+      fmt::format("pack build --simulator --arch h200,h100,a100 {} -o {}", chain("linear"), pack));
+  INFO(built.err);
+  REQUIRE(built.exit_code == 0);
+  CHECK(has(built.out, "host:sm_80     1 entry\n"));
+  CHECK(has(built.out, "host:sm_90a    2 entries\n"));
+  const std::string list = command("pack list " + pack).out;
+  const std::string key = first_key(list.substr(list.rfind('\n', list.find("  h100")) + 1));
+  expect_error(command(fmt::format("pack show {} {}", pack, key)), 2,
+               {"has 2 entries with the key '" + key + "'", "as in " + key + "@h"});
+  const CommandResult show = command(fmt::format("pack show {} {}@h100", pack, key));
+  CHECK(show.exit_code == 0);
+  CHECK(has(show.out, "(h100, 132 SMs)"));
+  const std::string one = command.path("one.ctnpack");
+  REQUIRE(command(fmt::format("pack extract {} {}@h100 -o {}", pack, key, one)).exit_code == 0);
+  CHECK(has(command("pack list " + one).out, "h100 "));
+  expect_error(command(fmt::format("pack show {} {}@132", pack, key)), 2, {"2 entries"});
+  expect_error(command(fmt::format("pack show {} {}@l4", pack, key)), 2, {"no key", "@l4"});
+  expect_error(command(fmt::format("pack show {} ''", pack)), 2, {"more than one key"});
 }
 
 namespace {
