@@ -246,6 +246,24 @@ TEST_CASE("a chain file is built for sizes and ranges of its symbol") {
   expect_error(command(build + " --symbol 1..4,,5"), 2, {"'1..4,,5' has an empty part"});
 }
 
+// Not that of this machine's GPU: a program in the simulator would not find its chains.
+TEST_CASE("a pack for the simulator is for the GPU that it simulates") {
+  Command command;
+  if (!host_compiler_found(command)) return;
+  const std::string pack = command.path("a.ctnpack");
+  const std::string build = fmt::format("pack build --simulator {} -o {}", chain("linear"), pack);
+  const CommandResult built = command(build, "CATENARY_SIM_TARGET=a100");
+  INFO(built.err);
+  REQUIRE(built.exit_code == 0);
+  CHECK(has(built.out, "host:sm_80"));
+  const CommandResult ran =
+      command(fmt::format("run --device sim {} --pack {}", chain("linear"), pack),
+              "CATENARY_SIM_TARGET=a100 CATENARY_JIT=off");
+  INFO(ran.err);
+  CHECK(ran.exit_code == 0);
+  expect_error(command(build, "CATENARY_SIM_TARGET=x100"), 2, {"CATENARY_SIM_TARGET", "x100"});
+}
+
 TEST_CASE("options of chain files are refused where they would do nothing") {
   Command command;
   const std::string pack = command.path("x.ctnpack");
