@@ -197,6 +197,12 @@ TEST_CASE("run and check take the kernels from a pack, and say which entry") {
         command(arguments + " --json", no_compiler + "CATENARY_JIT=off CATENARY_PACK_PATH=" + pack);
     CHECK(by_variable.exit_code == 0);
     CHECK(has(by_variable.out, "\"from\": \"entry " + key));
+    // Without a compiler no cache is needed, so that none is missed.
+    const std::string homeless = "HOME= XDG_CACHE_HOME= CATENARY_CACHE_DIR= ";
+    const std::string missing = "no folder for the cache is known";
+    CHECK(has(command(arguments + " --pack " + pack, homeless).err, missing));
+    CHECK_FALSE(
+        has(command(arguments + " --pack " + pack, homeless + "CATENARY_JIT=off").err, missing));
     // What the pack does not have.
     const std::string missed = fmt::format("{} --device sim {}", name, chain("scaled"));
     expect_error(command(missed + " --pack " + pack, no_compiler + "CATENARY_JIT=off"), 3,
