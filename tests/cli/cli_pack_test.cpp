@@ -231,7 +231,8 @@ TEST_CASE("a chain file is built for sizes and ranges of its symbol") {
   REQUIRE(built.exit_code == 0);
   const CommandResult list = command("pack list " + pack);
   CHECK(count_lines(list.out) == 3);
-  CHECK(has(list.out, "rows, M in 1..16"));
+  CHECK(has(list.out, "rows, M in 1..16, x: f32[M, 64]\n"));
+  CHECK(has(list.out, "rows, x: f32[24, 64]\n"));
   CHECK_FALSE(has(list.out, "1..8"));
   // The entry without a symbol is the chain with that size.
   std::ofstream(command.path("fixed.chain")) << "chain fixed(input x: f32[24, 64]) {\n"

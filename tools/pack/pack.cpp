@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `catenary pack`: builds packs and looks into them. What its subcommands share.
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
+
 #include <map>
 #include <set>
 
@@ -108,9 +110,20 @@ Expected<size_t> find_row(const Pack& pack, const std::string& words) {
                     catenary::quoted(words));
 }
 
-std::string symbol_text(const ChainRecord& record) {
-  if (!record.symbol) return "";
-  return fmt::format("{} in {}..{}", record.symbol->name, record.symbol->lo, record.symbol->hi);
+std::string entry_text(const ChainRecord& record) {
+  std::string text = record.name;
+  if (const auto& symbol = record.symbol) {
+    text += fmt::format(", {} in {}..{}", symbol->name, symbol->lo, symbol->hi);
+  }
+  if (record.tensors.empty()) return message_text(text);
+  const TensorRecord& first = record.tensors[0];
+  std::vector<std::string> sizes;
+  for (const Dim& dim : first.type.shape) {
+    sizes.push_back(dim.symbolic ? record.symbol->name : std::to_string(dim.size));
+  }
+  text +=
+      fmt::format(", {}: {}[{}]", first.name, dtype_text(first.type.dtype), fmt::join(sizes, ", "));
+  return message_text(text);
 }
 
 void add_pack(CLI::App& app, int& exit_code) {

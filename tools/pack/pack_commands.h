@@ -32,7 +32,8 @@ inline constexpr size_t kShownKey = 16;  // digits of a key, as list prints it
 // have one key. kInvalidArgument: none or several are.
 Expected<size_t> find_row(const Pack& pack, const std::string& words);
 
-// "M in 1..64", or "".
-std::string symbol_text(const ChainRecord& record);
+// "layer, M in 1..64, x: bf16[M, 4096]": the chain, the range of its symbol, its first tensor. For
+// people; entries of one name differ in it.
+std::string entry_text(const ChainRecord& record);
 
 }  // namespace catenary::tools

@@ -59,11 +59,10 @@ Error list(const std::string& path) {
     if (!size) return size.takeError();
     Expected<PackRow> row = (*pack)->row(i);
     if (!row) return row.takeError();
-    out("{}  {:<12}  {:<8} {:>4} SMs  {:>3} kernels {:>10}  {}{}{}\n",
+    out("{}  {:<12}  {:<8} {:>4} SMs  {:>3} kernels {:>10}  {}\n",
         row->key.hex().substr(0, kShownKey), message_text(record.arch),
         message_text(record.target.name), record.target.sm_count, size->kernels,
-        bytes_text(size->bytes), message_text(record.name), record.symbol ? ", " : "",
-        message_text(symbol_text(record)));
+        bytes_text(size->bytes), entry_text(record));
     entries.push_back(entry_facts(*row, record, *size));
   }
   out("{} in {}\n", counted((*pack)->size(), "entry"), path);
@@ -139,9 +138,9 @@ Error print_difference(const char* sign, const Pack& pack, size_t index, llvm::j
   Expected<PackEntry> entry = pack.entry(index);
   if (!entry) return entry.takeError();
   const ChainRecord& record = entry->record;
-  out("{} {}  {:<12}  {:<8} {:>4} SMs  {}{}{}\n", sign, row->key.hex().substr(0, kShownKey),
+  out("{} {}  {:<12}  {:<8} {:>4} SMs  {}\n", sign, row->key.hex().substr(0, kShownKey),
       message_text(record.arch), message_text(record.target.name), record.target.sm_count,
-      message_text(record.name), record.symbol ? ", " : "", message_text(symbol_text(record)));
+      entry_text(record));
   list.push_back(row->key.hex());
   return Error::success();
 }
