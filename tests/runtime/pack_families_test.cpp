@@ -272,7 +272,7 @@ TEST_CASE("entries keep their launch version when packs are made of packs") {
 }
 
 // tests/golden/launch_<version>.ctnpack is not written again: libraries in use have written such
-// packs. With a new launch version a pack of it is added.
+// packs. With a new launch version a pack of it is added. pack_launch_test has its launches.
 TEST_CASE("packs that were written before are found and read as before") {
   for (u32 version = pack_format::kOldestLaunchAbi; version <= pack_format::kLaunchAbi; ++version) {
     CAPTURE(version);
