@@ -56,6 +56,15 @@ TuningOptions tuning_options(const EngineOptions& options) {
   return tuning;
 }
 
+// Without a compiler nothing goes into the cache or comes from it.
+CacheOptions cache_options(const EngineOptions& options) {
+  CacheOptions cache = options.cache;
+  if (options.lookup.jit != JitMode::kOff) return cache;
+  cache.mode = CacheMode::kOff;
+  cache.directory = "off";  // not empty, so that CATENARY_CACHE does not override it
+  return cache;
+}
+
 LookupOptions lookup_options(const EngineOptions& options) {
   LookupOptions lookup = options.lookup;
   if (!lookup.warn) lookup.warn = options.cache.warn;
@@ -73,7 +82,7 @@ struct Job {
 struct Engine::State {
   explicit State(EngineOptions o)
       : options(std::move(o)),
-        cache(options.cache),
+        cache(cache_options(options)),
         tuning(tuning_options(options), cache.directory()),
         lookup(lookup_options(options)) {
     options.compile.want_ptx = false;  // the cache keeps machine code only

@@ -23,7 +23,14 @@ Expected<std::shared_ptr<const LoadedKernel>> LoadedKernel::load(const cuda::Dri
                                         nullptr, nullptr, 0);
   if (result != kSuccess) {
     loaded->library_ = nullptr;
-    return failed(result, "loading");
+    const int needed = cuda::oldest_driver_for(cubin.compiler_id);
+    if (driver.simulated() || driver.version() >= needed) return failed(result, "loading");
+    const ErrorReport report = take_report(failed(result, "loading"));
+    return make_error(ErrorCode::kArchMismatch,
+                      "{}; its machine code is of {} and needs driver {}.{}, and this one is "
+                      "{}.{}: install a newer driver, or compile it by an older NVRTC",
+                      report.message, message_text(cubin.compiler_id), needed / 1000,
+                      needed % 1000 / 10, driver.version() / 1000, driver.version() % 1000 / 10);
   }
   cuda::Kernel kernel = nullptr;
   result = api.library_get_kernel(&kernel, loaded->library_, cubin.symbol.c_str());

@@ -95,6 +95,12 @@ Expected<std::shared_ptr<const Object>> Object::load(llvm::ArrayRef<u8> image) {
                       "load the output of the host compiler",
                       image.size(), object->bind_ == nullptr ? kBindName : kCallName);
   }
+  const auto version = reinterpret_cast<VersionFunction>(::dlsym(*handle, kVersionName));
+  if (version == nullptr || version() != kMachineVersion) {
+    return make_error(ErrorCode::kUnsupported,
+                      "a kernel for the simulator was compiled by another version of the library, "
+                      "whose simulator differs: compile it again, or build its pack again");
+  }
   return object;
 }
 

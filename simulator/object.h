@@ -15,6 +15,7 @@ class Object {
  public:
   // Loads the bytes of a shared object (compiler/compile/host_compiler.h); each load is a separate
   // copy. kCacheIo: a file could not be written. kCompileFailed: the bytes are no loadable kernel.
+  // kUnsupported: it is a kernel for another kMachineVersion.
   static Expected<std::shared_ptr<const Object>> load(llvm::ArrayRef<u8> image);
 
   // Wraps functions of this process: kernels that tests write in C++.

@@ -42,7 +42,7 @@ CODE_ALIGN = 4096
 
 
 def run(command, **more):
-    """The command's JSON. Its progress goes to stderr."""
+    """The command's JSON."""
     done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, text=True, **more)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(str(part) for part in command[:3])} ended with exit code "

@@ -453,11 +453,12 @@ def packs_lines(record):
     mib = lambda count: f"{count / 2 ** 20:.1f} MiB"
     parts = lambda rows: ", ".join(f"{row['name']} {mib(row['bytes'])}" for row in rows)
     target = many["targets"][0]
+    busy = " beside other work" if record.get("load_before", 0) > record["cores"] else ""
     return "\n".join((
         f"- {listed(record['models'])}: {record['layers']} layers for M in "
         f"{record['symbol'].replace(',', ' and M = ')}, for {len(pack['archs'])} architectures, are "
         f"{pack['entries']} entries and {mib(pack['bytes'])}. Building the pack takes "
-        f"{number(record['build_cpu_seconds'], 0)} s of processor time on {record['cores']} cores.",
+        f"{number(record['build_cpu_seconds'], 0)} s of processor time on {record['cores']} cores{busy}.",
         f"- Machine code: {parts(pack['families'])}; {parts(pack['archs'])}.",
         f"- A pack of {many['entries']:,} entries ({mib(many['bytes'])}) opens in "
         f"{number(many['open_us'], 0)} µs; to map the file takes {number(many['map_us'], 0)} µs. "

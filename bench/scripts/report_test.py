@@ -154,6 +154,9 @@ class ReportTest(unittest.TestCase):
         self.assertIn("- A-8B, B-7B and C: 22 layers for M in 1..64 and M = 4096, for 1 architectures, "
                       "are 132 entries and 9.0 MiB. Building the pack takes 70 s of processor time on 2 cores.\n", text)
         self.assertIn("- Machine code: skinny 3.0 MiB; sm_80 3.0 MiB.\n", text)
+        (folder / "new.json").write_text(json.dumps({**data, "load_before": 8.5}))
+        busy = self.run_report("<!-- bench:packs -->\n<!-- /bench -->\n")
+        self.assertIn("of processor time on 2 cores beside other work.\n", busy)
         self.assertIn("- A pack of 1,012 entries (50.0 MiB) opens in 16 µs; to map the file takes "
                       "10 µs. `prepare` of an entry takes 140 µs (slowest 505 µs) and the driver's "
                       "load.\n", text)

@@ -72,6 +72,9 @@ Expected<std::string> info_text(const Pack& pack, bool json) {
   if (const auto tool = object->getString("tool")) {
     text += fmt::format("built by {}\n", message_text(tool->str()));
   }
+  if (const auto driver = object->getString("min_driver")) {
+    text += fmt::format("needs driver {} or newer\n", message_text(driver->str()));
+  }
   if (const auto* archs = object->getObject("archs")) {
     for (const auto& [arch, count] : *archs) {
       text += fmt::format("{}: {}\n", message_text(arch.str()),

@@ -218,6 +218,16 @@ Error Driver::error(Result result, const std::string& what) const {
   return make_error(ErrorCode::kDriver, "{}", fact);
 }
 
+int oldest_driver_for(std::string_view compiler_id) {
+  llvm::StringRef text(compiler_id.data(), compiler_id.size());
+  int major = 0;
+  if (!text.consume_front("nvrtc ") || text.split('.').first.getAsInteger(10, major) ||
+      major > 999) {
+    return kMinimumDriver;
+  }
+  return std::max(kMinimumDriver, major * 1000);
+}
+
 Expected<Context> Driver::primary_context(int ordinal) const {
   if (ordinal < 0 || ordinal >= device_count_) {
     return make_error(ErrorCode::kInvalidArgument,

@@ -105,6 +105,11 @@ class Driver {
   bool simulated_ = false;
 };
 
+// The oldest driver that loads machine code of this compiler ("nvrtc 13.0.88 CL-36424714"), as
+// Driver::version() gives it: a CUDA release's code runs on every driver of its major version
+// (CUDA Compatibility, "Minor Version Compatibility"). kMinimumDriver for another text.
+int oldest_driver_for(std::string_view compiler_id);
+
 // Makes Driver::get() return the simulator. kInvalidArgument: it has already returned CUDA's
 // driver.
 Error use_simulator();

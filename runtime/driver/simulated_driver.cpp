@@ -33,12 +33,8 @@ Expected<u64> seed_of_environment() {
 }
 
 Expected<std::unique_ptr<SimulatedDevice>> make_device() {
-  const std::string name = environment("CATENARY_SIM_TARGET");
-  Expected<Target> target = name.empty() ? Expected<Target>(default_target()) : find_target(name);
-  if (!target) {
-    return make_error(ErrorCode::kInvalidArgument, "CATENARY_SIM_TARGET: {}",
-                      take_report(target.takeError()).message);
-  }
+  Expected<Target> target = simulated_target();
+  if (!target) return target.takeError();
   Expected<u64> seed = seed_of_environment();
   if (!seed) return seed.takeError();
   return std::make_unique<SimulatedDevice>(std::move(*target), *seed);
@@ -349,6 +345,14 @@ Expected<Api> simulator_api() {
   set_kernel_calls(api);
   set_stream_calls(api);
   return api;
+}
+
+Expected<Target> simulated_target() {
+  const std::string name = environment("CATENARY_SIM_TARGET");
+  Expected<Target> target = name.empty() ? Expected<Target>(default_target()) : find_target(name);
+  if (target) return target;
+  return make_error(ErrorCode::kInvalidArgument, "CATENARY_SIM_TARGET: {}",
+                    take_report(target.takeError()).message);
 }
 
 Error set_simulator_seed(u64 seed) {

@@ -12,12 +12,16 @@
 #include <functional>
 #include <optional>
 
+#include "compiler/target.h"
 #include "runtime/driver/api.h"
 
 namespace catenary::cuda {
 
 // The table. kInvalidArgument: CATENARY_SIM_TARGET or CATENARY_SIM_SEED has an invalid value.
 Expected<Api> simulator_api();
+
+// The GPU that is simulated: of CATENARY_SIM_TARGET, else default_target(). kInvalidArgument.
+Expected<Target> simulated_target();
 
 // Sets the seed of later runs; a seed determines the interleaving. Default: CATENARY_SIM_SEED,
 // or 1. Errors: those of simulator_api().

@@ -3,7 +3,9 @@
 
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <optional>
+#include <utility>
 
 #include "compiler/compile/host_compiler.h"
 #include "ir/text/text.h"
@@ -21,12 +23,21 @@ std::string range_text(const std::optional<Symbol>& symbol) {
 // Collects "<what> <packed> (asked: <asked>)" where the two differ.
 class Differences {
  public:
+  // Fewer differences first; of as many, the smaller ones: 2000 is nearer to 2048 than 16 is.
+  bool nearer_than(const Differences& other) const {
+    return std::make_pair(size(), octaves_) < std::make_pair(other.size(), other.octaves_);
+  }
   void add(const std::string& what, std::string_view packed, std::string_view asked) {
     if (packed == asked) return;
     texts_.push_back(fmt::format("{} {} (asked: {})", what, packed, asked));
   }
   void add(const std::string& what, i64 packed, i64 asked) {
     add(what, fmt::to_string(packed), fmt::to_string(asked));
+    add_octaves(packed, asked);
+  }
+  void add_octaves(i64 packed, i64 asked) {
+    octaves_ +=
+        std::abs(std::log2((static_cast<double>(packed) + 1) / (static_cast<double>(asked) + 1)));
   }
   size_t size() const { return texts_.size(); }
   std::string text() const {
@@ -39,6 +50,7 @@ class Differences {
 
  private:
   std::vector<std::string> texts_;
+  double octaves_ = 0;  // between sizes, over all of them
 };
 
 // The kind of device in words that a user knows.
@@ -61,6 +73,7 @@ void compare_type(const std::string& name, const TensorType& packed, const Tenso
     if (!same) {
       differences.add(fmt::format("size {} of {}", d, name), size(packed.shape[d]),
                       size(asked.shape[d]));
+      differences.add_octaves(packed.shape[d].size, asked.shape[d].size);
     }
   }
   // Other sizes have other contiguous strides.
@@ -99,8 +112,14 @@ Differences compare(const ChainRequest& request, const PackEntry& entry,
   differences.add("batch_invariant of the chain", packed.chain().batch_invariant ? "on" : "off",
                   asked.chain().batch_invariant ? "on" : "off");
   differences.add("machine code for", arch_text(entry.record.arch), arch_text(request.arch()));
-  differences.add(asked.chain().symbol ? asked.chain().symbol->name + " in" : "symbol in",
-                  range_text(packed.chain().symbol), range_text(asked.chain().symbol));
+  const std::optional<Symbol>& range = packed.chain().symbol;
+  const std::optional<Symbol>& wanted = asked.chain().symbol;
+  differences.add(wanted ? wanted->name + " in" : "symbol in", range_text(range),
+                  range_text(wanted));
+  if (range && wanted) {
+    differences.add_octaves(range->lo, wanted->lo);
+    differences.add_octaves(range->hi, wanted->hi);
+  }
   const size_t parameters = std::min(packed.parameters().size(), asked.parameters().size());
   for (size_t p = 0; p < parameters; ++p) {
     const ValueId a = packed.parameters()[p];
@@ -156,7 +175,7 @@ std::string nearest_text(const ChainRequest& request,
         continue;
       }
       Differences differences = compare(request, *entry, *packed);
-      if (best && best->size() <= differences.size()) continue;
+      if (best && !differences.nearer_than(*best)) continue;
       best = std::move(differences);
       where = fmt::format("'{}' of the pack {}", entry->record.name, pack->name());
     }

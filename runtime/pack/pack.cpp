@@ -69,7 +69,9 @@ bool fits(u64 offset, u64 count, u64 each, u64 total) {
 }  // namespace
 
 Error Pack::corrupt(std::string_view reason) const {
-  return make_error(ErrorCode::kCorruptArtifact, "the pack {} cannot be used: {}", name_, reason);
+  return make_error(ErrorCode::kCorruptArtifact,
+                    "the pack {} cannot be used: {}; copy it again, or build it again", name_,
+                    reason);
 }
 
 Expected<std::shared_ptr<const Pack>> Pack::open(const std::string& path,
@@ -90,14 +92,16 @@ Expected<std::shared_ptr<const Pack>> Pack::open_bytes(std::string name,
   std::shared_ptr<Pack> pack(new Pack);
   pack->name_ = std::move(name);
   pack->bytes_ = std::move(bytes);
-  if (Error error = pack->read_header()) return error;
+  if (Error error = pack->read_header(options.library_launch_abi)) return error;
   if (Error error = pack->read_pages()) return error;
   if (!options.expected_sha256.empty()) {
     Expected<KernelKey> digest = pack->file_digest();
     if (!digest) return digest.takeError();
     if (digest->hex() != llvm::StringRef(options.expected_sha256).lower()) {
-      return pack->corrupt(fmt::format("its SHA-256 is {}, and {} is expected", digest->hex(),
-                                       message_text(options.expected_sha256, 80)));
+      return make_error(ErrorCode::kCorruptArtifact,
+                        "the pack {} cannot be used: its SHA-256 is {}, and {} is expected; take "
+                        "the pack that is expected, or expect this one",
+                        pack->name_, digest->hex(), message_text(options.expected_sha256, 80));
     }
   }
   if (options.verify_all) {
@@ -106,7 +110,7 @@ Expected<std::shared_ptr<const Pack>> Pack::open_bytes(std::string name,
   return std::shared_ptr<const Pack>(std::move(pack));
 }
 
-Error Pack::read_header() {
+Error Pack::read_header(u32 library_launch_abi) {
   const u64 size = bytes_->size();
   header_bytes_.resize(std::min(size, kHeaderBytes));
   if (Error error = bytes_->read(0, header_bytes_)) return error;
@@ -138,11 +142,12 @@ Error Pack::read_header() {
                       name_, features);
   }
   header_.launch_abi = endian::read32le(header + 16);
-  if (header_.launch_abi < kOldestLaunchAbi || header_.launch_abi > kLaunchAbi) {
+  const u32 oldest = oldest_launch_abi(library_launch_abi);
+  if (header_.launch_abi < oldest || header_.launch_abi > library_launch_abi) {
     return make_error(ErrorCode::kUnsupported,
                       "the pack {} has launch version {}, and this library launches {} to {}: "
                       "build it with this library",
-                      name_, header_.launch_abi, kOldestLaunchAbi, kLaunchAbi);
+                      name_, header_.launch_abi, oldest, library_launch_abi);
   }
   header_.bytes = endian::read64le(header + 24);
   if (header_.bytes != size) {
@@ -288,8 +293,10 @@ Expected<PackEntry> Pack::entry(size_t index) const {
   Expected<PackEntry> entry = decode_entry(*bytes);
   if (!entry) {
     const ErrorReport report = take_report(entry.takeError());
-    return make_error(report.code, "entry {} of the pack {} cannot be used: {}", index, name_,
-                      report.message);
+    return make_error(report.code, "entry {} of the pack {} cannot be used: {}; {}", index, name_,
+                      report.message,
+                      report.code == ErrorCode::kUnsupported ? "use a newer library"
+                                                             : "copy it again, or build it again");
   }
   // What the entry says that it is must be what it was found by.
   Expected<PackRow> at = row(index);
@@ -347,6 +354,7 @@ Expected<std::shared_ptr<const ChainRecord>> Pack::record(PackEntry entry) const
       kernel.cubin = std::move(cubin);
     }
   }
+  entry.record.launch_abi = header_.launch_abi;
   entry.record.texts = std::make_shared<PackTexts>(shared_from_this(), entry);
   return std::make_shared<const ChainRecord>(std::move(entry.record));
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/pack/entry.h"
+#include "runtime/pack/format.h"
 #include "runtime/pack/pack_bytes.h"
 #include "runtime/pack/paged_table.h"
 
@@ -20,6 +21,7 @@ struct PackOptions {
   // SHA-256 of the whole file as 64 hex digits; empty: any file. Checking it reads the whole file.
   std::string expected_sha256;
   bool verify_all = false;  // checks every entry and every blob when the pack is opened
+  u32 library_launch_abi = pack_format::kLaunchAbi;  // tests open packs as a later library would
 };
 
 struct PackHeader {
@@ -93,7 +95,7 @@ class Pack : public std::enable_shared_from_this<Pack> {
 
  private:
   Pack() = default;
-  Error read_header();
+  Error read_header(u32 library_launch_abi);
   Error read_pages();
   Error check_order(size_t index, const PackRow& before, const PackRow& here) const;
   Error named(Error error) const;

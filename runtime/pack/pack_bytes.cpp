@@ -70,7 +70,9 @@ Expected<std::unique_ptr<PackBytes>> open_pack_file(const std::string& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info;
   if (!file || ::fstat(file.get(), &info) != 0) {
-    return make_error(ErrorCode::kIo, "cannot open the pack {}: {}", path, errno_text(errno));
+    return make_error(ErrorCode::kIo,
+                      "cannot open the pack {}: {}; check its path and its permissions", path,
+                      errno_text(errno));
   }
   if (!S_ISREG(info.st_mode)) {
     return make_error(ErrorCode::kIo,

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/compile/host_compiler.h"
 #include "ir/json.h"
 #include "ir/output_file.h"
 #include "ir/text/text.h"
 #include "llvm/ADT/StringRef.h"
+#include "runtime/driver/driver.h"
 #include "runtime/pack/byte_stream.h"
 #include "runtime/pack/format.h"
 #include "runtime/pack/machine_code.h"
@@ -39,6 +41,12 @@ void add_pages(llvm::ArrayRef<u8> table, u64 row_bytes, ByteWriter& out) {
   }
 }
 
+// "13.0"; null for 0.
+llvm::json::Value driver_text(int version) {
+  if (version == 0) return nullptr;
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
 u64 aligned(u64 offset, u64 to) { return (offset + to - 1) / to * to; }
 
 }  // namespace
@@ -61,6 +69,16 @@ bool PackWriter::insert(const PackEntry& entry, std::vector<u8> bytes, u64 struc
   return entries_.try_emplace(id, std::move(made)).second;
 }
 
+// What the kernels of an entry rely on is a fact of the file, so its entries have it in common.
+Error PackWriter::take_launch_abi(u32 launch_abi) {
+  if (entries_.empty()) launch_abi_ = launch_abi;
+  if (launch_abi_ == launch_abi) return Error::success();
+  return make_error(ErrorCode::kUnsupported,
+                    "entries of the launch versions {} and {} cannot be in one pack: build the "
+                    "chains of the older one again",
+                    launch_abi_, launch_abi);
+}
+
 Expected<bool> PackWriter::add(const ChainRecord& record) {
   Expected<Chain> parsed = parse(record.text);
   if (!parsed) return parsed.takeError();
@@ -73,6 +91,8 @@ Expected<bool> PackWriter::add(const ChainRecord& record) {
   entry.made_by = "catenary " CATENARY_VERSION;
   const Id id{chain_key(entry.canonical, record.arch, record.options), fit_of(record.target)};
   if (entries_.contains(id)) return false;
+  const u32 launch_abi = record.launch_abi == 0 ? kLaunchAbi : record.launch_abi;
+  if (Error error = take_launch_abi(launch_abi)) return error;
 
   for (BucketRecord& bucket : entry.record.buckets) {
     for (KernelRecord& kernel : bucket.kernels) {
@@ -130,6 +150,7 @@ Expected<bool> PackWriter::add(const Pack& pack, size_t index) {
   Expected<PackRow> row = pack.row(index);
   if (!row) return row.takeError();
   if (entries_.contains({row->key, row->fit})) return false;
+  if (Error error = take_launch_abi(pack.header().launch_abi)) return error;
   Expected<std::vector<u8>> bytes = pack.entry_bytes(index);
   if (!bytes) return bytes.takeError();
   std::vector<KernelKey> texts = entry->sources;
@@ -154,9 +175,13 @@ std::string PackWriter::manifest() const {
   std::map<std::string, Family> families;
   std::set<std::string> compilers;
   std::set<KernelKey> counted;
+  int driver = 0;  // 0: nothing is for a GPU
   for (const auto& [id, entry] : entries_) {
     ++archs[entry.arch];
     for (const KernelFacts& kernel : entry.kernels) {
+      if (!is_host_arch(entry.arch)) {
+        driver = std::max(driver, cuda::oldest_driver_for(kernel.compiler));
+      }
       Family& family = families[kernel.family];
       ++family.kernels;
       compilers.insert(kernel.compiler);
@@ -174,8 +199,8 @@ std::string PackWriter::manifest() const {
   for (const std::string& compiler : compilers)
     compiler_list.push_back(llvm::json::fixUTF8(compiler));
   return json_text(llvm::json::Object{{"tool", "catenary " CATENARY_VERSION},
-                                      {"launch_abi", kLaunchAbi},
-                                      {"min_driver", "12.0"},
+                                      {"launch_abi", launch_abi_},
+                                      {"min_driver", driver_text(driver)},
                                       {"entries", static_cast<i64>(entries_.size())},
                                       {"blobs", static_cast<i64>(blobs_.size())},
                                       {"archs", std::move(by_arch)},
@@ -260,7 +285,7 @@ Expected<std::vector<u8>> PackWriter::bytes() const {
 
   ByteWriter header;
   header.raw(bytes_of(llvm::StringRef(kMagic.data(), kMagic.size())));
-  for (u32 value : {kByteOrder, kFormat, kLaunchAbi, u32{0}}) header.u32_(value);
+  for (u32 value : {kByteOrder, kFormat, launch_abi_, u32{0}}) header.u32_(value);
   for (u64 value : {places.end, places.index, static_cast<u64>(entries_.size()), places.blob_table,
                     static_cast<u64>(blobs_.size()), places.manifest_at, u64{manifest_bytes.size()},
                     kHeaderBytes}) {

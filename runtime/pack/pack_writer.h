@@ -21,7 +21,8 @@ class PackWriter {
   explicit PackWriter(PackContents contents = {}) : contents_(contents) {}
 
   // Adds a chain. False: the pack has an entry for the same chain, options, architecture and GPU,
-  // and keeps it. kUnsupported: the chain's text or machine code cannot be in a pack.
+  // and keeps it. kUnsupported: the chain's text or machine code cannot be in a pack, or it is from
+  // a pack of another launch version than the entries before.
   Expected<bool> add(const ChainRecord& record);
 
   // Copies an entry with all that it holds, also what this library does not know.
@@ -55,6 +56,7 @@ class PackWriter {
     bool code = false;  // machine code, else text
   };
 
+  Error take_launch_abi(u32 launch_abi);
   Error add_texts(const ChainRecord& record, PackEntry& entry);
   KernelKey add_blob(llvm::ArrayRef<u8> bytes, bool code);
   Error copy_blob(const Pack& pack, const KernelKey& digest, bool code);
@@ -66,6 +68,7 @@ class PackWriter {
   std::vector<u8> blob_table_bytes(const Layout& layout) const;
 
   PackContents contents_;
+  u32 launch_abi_ = pack_format::kLaunchAbi;  // of the first entry, and so of all
   std::map<Id, Entry> entries_;
   std::map<KernelKey, Blob> blobs_;
 };

@@ -75,6 +75,7 @@ struct ChainRecord {
   Target target;                      // what it is planned for
   std::string arch;                   // of the machine code: "sm_90a", "host:sm_90a"
   ChainOptions options;
+  u32 launch_abi = 0;  // launch version of the pack that it is from; 0: it was compiled
   std::shared_ptr<const ChainTexts> texts;  // not null
   std::string from;  // "entry 0123456789abcdef of the pack llm.ctnpack"; empty: it was compiled
 };

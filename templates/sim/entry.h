@@ -17,6 +17,10 @@ void call(void (*kernel)(P), const void* parameters) {
 
 }  // namespace catenary::sim
 
+extern "C" __attribute__((visibility("default"))) catenary::u32 catenary_sim_version() {
+  return catenary::sim::kMachineVersion;
+}
+
 extern "C" __attribute__((visibility("default"))) void catenary_sim_bind(
     catenary::sim::Machine* machine) {
   catenary::sim::machine = machine;

@@ -140,9 +140,15 @@ struct Machine {
 // The value of D between a wgmma and its wait: a NaN that no arithmetic gives.
 inline constexpr u32 kAccumulatorInFlight = 0x7fb00bad;
 
+// A pack may hold objects that another version of the library compiled: an object of another
+// version is not called. Changes with this file.
+inline constexpr u32 kMachineVersion = 1;
+
 // Entry points of an object that was compiled from one kernel (sim/entry.h defines them).
+using VersionFunction = u32 (*)();  // kMachineVersion of its compile
 using BindFunction = void (*)(Machine* machine);
 using CallFunction = void (*)(const void* parameters);  // runs the kernel as the thread `at`
+inline constexpr const char* kVersionName = "catenary_sim_version";
 inline constexpr const char* kBindName = "catenary_sim_bind";
 inline constexpr const char* kCallName = "catenary_sim_call";
 

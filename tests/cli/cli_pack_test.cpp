@@ -81,6 +81,9 @@ TEST_CASE("a pack of two chains for the simulator, and what its commands say of 
   const CommandResult differ = command(fmt::format("pack diff {} {}80.ctnpack", a, part));
   CHECK(differ.exit_code == 1);
   CHECK(count_lines(differ.out) == 2);
+  for (const char* word : {"host:sm_90a", "h200", "132 SMs", "linear", "scaled"}) {
+    CHECK(has(differ.out, word));
+  }
   REQUIRE(command(fmt::format("pack extract {} {} -o {}", a, key, command.path("one.ctnpack")))
               .exit_code == 0);
   CHECK(has(command("pack list " + command.path("one.ctnpack")).out, key));
@@ -89,6 +92,32 @@ TEST_CASE("a pack of two chains for the simulator, and what its commands say of 
   CHECK(code.exit_code == 0);
   CHECK(has(code.out, ".so"));
   expect_error(command(fmt::format("pack extract {} {}", a, key)), 2, {"writes one thing"});
+}
+
+// They have one architecture, and so one key.
+TEST_CASE("entries of one chain for two GPUs are told apart by the GPU") {
+  Command command;
+  if (!host_compiler_found(command)) return;
+  const std::string pack = command.path("a.ctnpack");
+  const CommandResult built = command(
+      fmt::format("pack build --simulator --arch h200,h100,a100 {} -o {}", chain("linear"), pack));
+  INFO(built.err);
+  REQUIRE(built.exit_code == 0);
+  CHECK(has(built.out, "host:sm_80     1 entry\n"));
+  CHECK(has(built.out, "host:sm_90a    2 entries\n"));
+  const std::string list = command("pack list " + pack).out;
+  const std::string key = first_key(list.substr(list.rfind('\n', list.find("  h100")) + 1));
+  expect_error(command(fmt::format("pack show {} {}", pack, key)), 2,
+               {"has 2 entries with the key '" + key + "'", "as in " + key + "@h"});
+  const CommandResult show = command(fmt::format("pack show {} {}@h100", pack, key));
+  CHECK(show.exit_code == 0);
+  CHECK(has(show.out, "(h100, 132 SMs)"));
+  const std::string one = command.path("one.ctnpack");
+  REQUIRE(command(fmt::format("pack extract {} {}@h100 -o {}", pack, key, one)).exit_code == 0);
+  CHECK(has(command("pack list " + one).out, "h100 "));
+  expect_error(command(fmt::format("pack show {} {}@132", pack, key)), 2, {"2 entries"});
+  expect_error(command(fmt::format("pack show {} {}@l4", pack, key)), 2, {"no key", "@l4"});
+  expect_error(command(fmt::format("pack show {} ''", pack)), 2, {"more than one key"});
 }
 
 namespace {
@@ -168,6 +197,12 @@ TEST_CASE("run and check take the kernels from a pack, and say which entry") {
         command(arguments + " --json", no_compiler + "CATENARY_JIT=off CATENARY_PACK_PATH=" + pack);
     CHECK(by_variable.exit_code == 0);
     CHECK(has(by_variable.out, "\"from\": \"entry " + key));
+    // Without a compiler no cache is needed, so that none is missed.
+    const std::string homeless = "HOME= XDG_CACHE_HOME= CATENARY_CACHE_DIR= ";
+    const std::string missing = "no folder for the cache is known";
+    CHECK(has(command(arguments + " --pack " + pack, homeless).err, missing));
+    CHECK_FALSE(
+        has(command(arguments + " --pack " + pack, homeless + "CATENARY_JIT=off").err, missing));
     // What the pack does not have.
     const std::string missed = fmt::format("{} --device sim {}", name, chain("scaled"));
     expect_error(command(missed + " --pack " + pack, no_compiler + "CATENARY_JIT=off"), 3,
@@ -196,7 +231,8 @@ TEST_CASE("a chain file is built for sizes and ranges of its symbol") {
   REQUIRE(built.exit_code == 0);
   const CommandResult list = command("pack list " + pack);
   CHECK(count_lines(list.out) == 3);
-  CHECK(has(list.out, "rows, M in 1..16"));
+  CHECK(has(list.out, "rows, M in 1..16, x: f32[M, 64]\n"));
+  CHECK(has(list.out, "rows, x: f32[24, 64]\n"));
   CHECK_FALSE(has(list.out, "1..8"));
   // The entry without a symbol is the chain with that size.
   std::ofstream(command.path("fixed.chain")) << "chain fixed(input x: f32[24, 64]) {\n"
@@ -215,6 +251,24 @@ TEST_CASE("a chain file is built for sizes and ranges of its symbol") {
   }
   expect_error(command(build + " --symbol 1..4294967296"), 2, {"give bounds"});
   expect_error(command(build + " --symbol 1..4,,5"), 2, {"'1..4,,5' has an empty part"});
+}
+
+// Not that of this machine's GPU: a program in the simulator would not find its chains.
+TEST_CASE("a pack for the simulator is for the GPU that it simulates") {
+  Command command;
+  if (!host_compiler_found(command)) return;
+  const std::string pack = command.path("a.ctnpack");
+  const std::string build = fmt::format("pack build --simulator {} -o {}", chain("linear"), pack);
+  const CommandResult built = command(build, "CATENARY_SIM_TARGET=a100");
+  INFO(built.err);
+  REQUIRE(built.exit_code == 0);
+  CHECK(has(built.out, "host:sm_80"));
+  const CommandResult ran =
+      command(fmt::format("run --device sim {} --pack {}", chain("linear"), pack),
+              "CATENARY_SIM_TARGET=a100 CATENARY_JIT=off");
+  INFO(ran.err);
+  CHECK(ran.exit_code == 0);
+  expect_error(command(build, "CATENARY_SIM_TARGET=x100"), 2, {"CATENARY_SIM_TARGET", "x100"});
 }
 
 TEST_CASE("options of chain files are refused where they would do nothing") {

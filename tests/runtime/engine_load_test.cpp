@@ -197,6 +197,43 @@ TEST_CASE("load refuses during capture, for another GPU, and where the driver do
   CHECK(fake().pushed == 0);
 }
 
+// Drivers load the machine code of their major version and of older ones.
+TEST_CASE("machine code of a newer CUDA than the driver's is told as such") {
+  const std::pair<const char*, int> oldest[] = {{"nvrtc 13.0.88 CL-36424714", 13000},
+                                                {"nvrtc 12.8.93 CL-35583870", 12000},
+                                                {"nvrtc 11.8.89 CL-1", cuda::kMinimumDriver},
+                                                {"nvrtc 13", 13000},
+                                                {"nvrtc x.y", cuda::kMinimumDriver},
+                                                {"host g++ 13.1", cuda::kMinimumDriver},
+                                                {"", cuda::kMinimumDriver}};
+  for (const auto& [compiler, expected] : oldest) {
+    CAPTURE(compiler);
+    CHECK(cuda::oldest_driver_for(compiler) == expected);
+  }
+  const auto message = [](int version) {
+    cuda::Api api = fake_api();
+    fake().version = version;
+    const ScopedDriver driver = llvm::cantFail(ScopedDriver::over(api));
+    fake().load_result = 200;
+    auto record = std::make_shared<ChainRecord>(*make_record(affine_compiled()));
+    for (BucketRecord& bucket : record->buckets) {
+      for (KernelRecord& kernel : bucket.kernels) {
+        Cubin cubin = *kernel.cubin;
+        cubin.compiler_id = "nvrtc 13.0.88 CL-36424714";
+        kernel.cubin = std::make_shared<const Cubin>(cubin);
+      }
+    }
+    Engine engine{no_cache()};
+    std::shared_ptr<const ChainRecord> shared = record;
+    const ErrorReport report = take_report(engine.load(shared, 0).takeError());
+    CHECK(report.code == (version < 13000 ? ErrorCode::kArchMismatch : ErrorCode::kDriver));
+    return report.message;
+  };
+  CHECK(message(12080).find("nvrtc 13.0.88 CL-36424714 and needs driver 13.0, and this one is "
+                            "12.8") != std::string::npos);
+  CHECK(message(13020).find("needs driver") == std::string::npos);
+}
+
 TEST_CASE("load refuses parameters and grids that exceed the limits of a launch") {
   const ScopedDriver driver = llvm::cantFail(ScopedDriver::over(fake_api()));
   Engine engine{no_cache()};

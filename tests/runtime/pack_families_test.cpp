@@ -9,6 +9,8 @@
 #include <set>
 
 #include "compiler/families/family.h"
+#include "ir/gradient/gradient.h"
+#include "llvm/ADT/STLExtras.h"
 #include "runtime/lookup/pack_lookup.h"
 #include "tests/support/packed_chains.h"
 
@@ -41,12 +43,42 @@ constexpr const char* kPacked =
     "  w = dequant(q, s, z) block (1, 128)\n  y = contract \"mk,nk->mn\"(x, w)\n"
     "  return y: f16\n}\n";
 
-// The chains of the examples, and one with quantised weights.
+// The valid chains of a folder. Some of tests/chains are not.
+std::vector<VerifiedChain> chains_in(const char* folder) {
+  std::vector<VerifiedChain> chains;
+  for (const auto& entry : fs::directory_iterator(kRoot + folder)) {
+    if (entry.path().extension() != ".chain") continue;
+    Expected<Chain> parsed = parse(file_text(entry.path()));
+    Expected<VerifiedChain> chain = parsed ? verify(std::move(*parsed)) : parsed.takeError();
+    if (chain) {
+      chains.push_back(std::move(*chain));
+    } else {
+      llvm::consumeError(chain.takeError());
+    }
+  }
+  return chains;
+}
+
+// The chains of the examples, fp8 and quantised weights among others, and forward and backward
+// chains of layers; each once.
 std::vector<VerifiedChain> all_chains() {
   std::vector<VerifiedChain> chains = {chain_of(kPacked), chain_of(kExperts)};
-  for (const auto& entry : fs::directory_iterator(kRoot + "/examples")) {
-    if (entry.path().extension() == ".chain") chains.push_back(chain_of(file_text(entry.path())));
+  for (const char* folder : {"/examples", "/tests/chains"}) {
+    for (VerifiedChain& chain : chains_in(folder)) chains.push_back(std::move(chain));
   }
+  REQUIRE(chains.size() > 20);
+  const size_t without_gradients = chains.size();
+  for (const VerifiedChain& forward : chains_in("/tests/chains/gradient")) {
+    Gradient gradient = must(make_gradient(forward));
+    for (GradientChain& chain : gradient.chains) {
+      chains.push_back(std::move(chain.chain));
+    }
+  }
+  REQUIRE(chains.size() > without_gradients + 6);
+  std::set<std::string> seen;
+  llvm::erase_if(chains, [&seen](const VerifiedChain& chain) {
+    return !seen.insert(canonical_text(chain)).second;
+  });
   return chains;
 }
 
@@ -98,6 +130,18 @@ std::shared_ptr<const ChainRecord> found(const std::shared_ptr<const Pack>& pack
   return must(lookup.find(make_request(chain, target, false, {})));
 }
 
+// A pack of one layer, as a library with this launch version writes it.
+std::vector<u8> pack_of_launch(u32 version) {
+  ChainRecord record = *test::layer_record();
+  record.launch_abi = std::max(version, u32{1});
+  PackWriter writer({false, false});
+  must(writer.add(record));
+  std::vector<u8> bytes = must(writer.bytes());
+  llvm::support::endian::write32le(&bytes[16], version);
+  test::seal_header(bytes);
+  return bytes;
+}
+
 }  // namespace
 
 TEST_CASE("chains of every family, symbolic and ragged, come out as they went in") {
@@ -108,7 +152,7 @@ TEST_CASE("chains of every family, symbolic and ragged, come out as they went in
     std::vector<VerifiedChain> chains;
     std::vector<std::shared_ptr<const ChainRecord>> records;
     for (VerifiedChain& chain : all_chains()) {
-      // Quantised weights have kernels for sm_90a only.
+      // Quantised weights and fp8 have kernels for sm_90a only.
       if (!make_plan(chain, target)) continue;
       records.push_back(test::planned_record(chain, target));
       chains.push_back(std::move(chain));
@@ -188,10 +232,47 @@ TEST_CASE("packs of the two launch versions before are loaded") {
     CHECK(pack_format::oldest_launch_abi(version) == expected);
   }
   CHECK(pack_format::kOldestLaunchAbi == pack_format::oldest_launch_abi(pack_format::kLaunchAbi));
+  for (u32 library = 1; library <= 5; ++library) {
+    for (u32 version = 0; version <= 6; ++version) {
+      CAPTURE(library);
+      CAPTURE(version);
+      const std::vector<u8> bytes = pack_of_launch(version);
+      auto pack = Pack::open_memory(bytes, {"", false, library});
+      const bool spoken = version >= 1 && version <= library && version + 2 >= library;
+      CHECK(static_cast<bool>(pack) == spoken);
+      if (pack) {
+        CHECK(must((*pack)->record(0))->launch_abi == version);
+        continue;
+      }
+      const ErrorReport report = take_report(pack.takeError());
+      CHECK(report.code == ErrorCode::kUnsupported);
+      CHECK(report.message.find(fmt::format("has launch version {}", version)) !=
+            std::string::npos);
+    }
+  }
+}
+
+// A copy of an older entry in a newer pack would be launched by the newer rules.
+TEST_CASE("entries keep their launch version when packs are made of packs") {
+  const std::vector<u8> bytes = pack_of_launch(2);
+  const auto pack = must(Pack::open_memory(bytes, {"", false, 4}));
+  PackWriter copied;
+  CHECK(must(copied.add(*pack, 0)));
+  CHECK(must(copied.bytes()) == bytes);
+  PackWriter loaded({false, false});
+  CHECK(must(loaded.add(*must(pack->record(0)))));
+  const std::vector<u8> written = must(loaded.bytes());
+  CHECK(llvm::support::endian::read32le(&written[16]) == 2);
+  test::LayerSizes other;
+  other.k = 256;
+  const ErrorReport mixed = take_report(copied.add(*test::layer_record(other)).takeError());
+  CHECK(mixed.code == ErrorCode::kUnsupported);
+  CHECK(mixed.message.find("launch versions 2 and 1 cannot be in one pack") != std::string::npos);
+  CHECK(copied.size() == 1);
 }
 
 // tests/golden/launch_<version>.ctnpack is not written again: libraries in use have written such
-// packs. With a new launch version a pack of it is added.
+// packs. With a new launch version a pack of it is added. pack_launch_test has its launches.
 TEST_CASE("packs that were written before are found and read as before") {
   for (u32 version = pack_format::kOldestLaunchAbi; version <= pack_format::kLaunchAbi; ++version) {
     CAPTURE(version);

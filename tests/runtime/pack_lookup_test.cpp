@@ -11,7 +11,6 @@
 #include <sstream>
 #include <thread>
 
-#include "ir/log.h"
 #include "runtime/engine.h"
 #include "tests/support/fake_driver.h"
 #include "tests/support/packed_chains.h"
@@ -158,6 +157,33 @@ TEST_CASE("a miss names the nearest entry and what differs") {
   expect(take_report(empty.miss(request)), {"no pack was given"});
   empty.add(pack({}), 0);
   expect(take_report(empty.miss(request)), {"no entry of the pack in memory has its operations"});
+}
+
+// One difference each; the order of the keys is another.
+TEST_CASE("of entries with as many differences the nearest sizes are named") {
+  const auto sizes = [](int k, const char* range = "1..64") {
+    LayerSizes layer;
+    layer.k = k;
+    layer.range = range;
+    return layer;
+  };
+  LookupOptions options;
+  options.jit = JitMode::kOff;
+  std::vector<std::shared_ptr<const ChainRecord>> records;
+  for (const int k : {128, 1920, 2304, 16384, 512}) records.push_back(layer_record(sizes(k)));
+  for (const char* range : {"1..1", "1000..3000", "5000..60000", "100..200"}) {
+    records.push_back(layer_record(sizes(128, range)));
+  }
+  options.packs = {pack(records)};
+  PackLookup packs(std::move(options));
+  const auto missed = [&](const LayerSizes& asked) {
+    return take_report(
+        packs.miss(make_request(layer_chain(asked), must(find_target("h200")), false, {})));
+  };
+  expect(missed(sizes(2048)), {"size 1 of 'layer_x' 1920 (asked: 2048)"});
+  expect(missed(sizes(9000)), {"size 1 of 'layer_x' 16384 (asked: 9000)"});
+  expect(missed(sizes(128, "900..1500")), {"M in 1000..3000 (asked: 900..1500)"});
+  expect(missed(sizes(128, "2..2")), {"M in 1..1 (asked: 2..2)"});
 }
 
 TEST_CASE("a machine of another SM count gets the nearest plan, with one warning") {
@@ -329,81 +355,6 @@ TEST_CASE("threads prepare from one pack at the same time") {
   }
   for (std::thread& thread : threads) thread.join();
   CHECK(found == 64);
-}
-
-TEST_CASE("a trace has one line for each chain, target and options, also of threads") {
-  const test::TempDir folder;
-  LookupOptions options;
-  options.trace = folder / "run.ctrace";
-  PackLookup packs(options);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&packs] {
-      for (int k = 1; k <= 8; ++k) {
-        LayerSizes sizes;
-        sizes.k = 64 * k;
-        for (const char* target : {"h200", "a100"}) {
-          packs.trace(make_request(layer_chain(sizes), must(find_target(target)), false, {}));
-        }
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  std::ifstream file(folder / "run.ctrace");
-  std::set<KernelKey> keys;
-  int lines = 0;
-  for (std::string line; std::getline(file, line); ++lines) {
-    keys.insert(must(parse_request_line(line)).key);
-  }
-  CHECK(lines == 16);
-  CHECK(keys.size() == 16);
-
-  std::vector<std::string> warnings;
-  options.trace = folder / "absent/run.ctrace";
-  options.warn = [&](const std::string& line) { warnings.push_back(line); };
-  PackLookup lost(options);
-  for (int i = 0; i < 2; ++i) {
-    lost.trace(make_request(layer_chain(), must(find_target("h200")), false, {}));
-  }
-  REQUIRE(warnings.size() == 1);
-  CHECK(warnings[0].find("cannot write the trace") != std::string::npos);
-}
-
-TEST_CASE("without a callback a warning goes to the log") {
-  static std::vector<std::string> lines;
-  lines.clear();
-  set_log([](void*, i32, const char* line) { lines.push_back(line); }, nullptr, LogLevel::kWarn);
-  const test::TempDir folder;
-  LookupOptions options;
-  options.trace = folder / "absent/run.ctrace";
-  PackLookup packs(options);
-  for (int i = 0; i < 2; ++i) {
-    packs.trace(make_request(layer_chain(), must(find_target("h200")), false, {}));
-  }
-  set_log(nullptr, nullptr, LogLevel::kOff);
-  REQUIRE(lines.size() == 1);
-  CHECK(lines[0].find("cannot write the trace") != std::string::npos);
-}
-
-TEST_CASE("a line that is no line of a trace is refused") {
-  const std::string good =
-      request_line(make_request(layer_chain(), must(find_target("h200")), false, {}));
-  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
-           {"{", "["},
-           {"\"chain\"", "\"chains\""},
-           {"\"simulator\":false", "\"simulator\":0"},
-           {"\"sm_count\":132", "\"sm_count\":0"},
-           {"\"arch\":\"sm_90a\"", "\"arch\":\"sm_x\""},
-           {"\"split_k\":0", "\"split_k\":-1"},
-           {"\"l2_bytes\"", "\"l3_bytes\""}}) {
-    std::string bad = good;
-    REQUIRE(bad.find(from) != std::string::npos);
-    bad.replace(bad.find(from), from.size(), to);
-    CAPTURE(bad);
-    auto request = parse_request_line(bad);
-    REQUIRE_FALSE(request);
-    CHECK(take_report(request.takeError()).code == ErrorCode::kParse);
-  }
 }
 
 TEST_CASE("warn mode compiles, and says once for each chain that it does") {

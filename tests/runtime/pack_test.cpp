@@ -9,6 +9,7 @@
 
 #include <fstream>
 
+#include "ir/json.h"
 #include "tests/support/packed_chains.h"
 #include "tests/support/temp_dir.h"
 
@@ -406,6 +407,36 @@ TEST_CASE("the whole file can be pinned by its SHA-256") {
   padded[padding] ^= 1;
   CHECK(refusal(padded).code == ErrorCode::kOk);
   expect(refusal(padded, options), ErrorCode::kCorruptArtifact, "its SHA-256 is");
+}
+
+TEST_CASE("the manifest names the oldest driver that loads all machine code") {
+  const auto oldest = [](const std::vector<const char*>& compilers, bool host) {
+    PackWriter writer({false, false});
+    for (size_t i = 0; i < compilers.size(); ++i) {
+      LayerSizes sizes;
+      sizes.k = 128 * static_cast<int>(i + 1);
+      ChainRecord record =
+          *test::planned_record(test::layer_chain(sizes), must(find_target("h200")), host);
+      for (BucketRecord& bucket : record.buckets) {
+        for (KernelRecord& kernel : bucket.kernels) {
+          Cubin cubin = *kernel.cubin;
+          cubin.compiler_id = compilers[i];
+          kernel.cubin = std::make_shared<const Cubin>(cubin);
+        }
+      }
+      must(writer.add(record));
+    }
+    const std::vector<u8> bytes = must(writer.bytes());
+    const std::string text = must(must(Pack::open_memory(bytes))->manifest());
+    const llvm::json::Value manifest = must(parse_json(text));
+    const llvm::json::Value* version = manifest.getAsObject()->get("min_driver");
+    REQUIRE(version != nullptr);
+    return version->getAsString().getValueOr("null").str();
+  };
+  CHECK(oldest({"nvrtc 12.8.93 CL-35583870"}, false) == "12.0");
+  CHECK(oldest({"nvrtc 12.8.93 CL-35583870", "nvrtc 13.0.88 CL-36424714"}, false) == "13.0");
+  CHECK(oldest({"host g++ 12.2"}, true) == "null");
+  CHECK(oldest({}, false) == "null");
 }
 
 TEST_CASE("an empty pack is a pack") {

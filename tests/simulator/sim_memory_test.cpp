@@ -6,9 +6,12 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "compiler/compile/host_compiler.h"
+#include "compiler/compile/key.h"
 #include "ir/reference/reference.h"
+#include "ir/sha256.h"
 #include "simulator/memory.h"
 #include "simulator/object.h"
 #include "tests/support/temp_dir.h"
@@ -171,4 +174,35 @@ TEST_CASE("bytes that are no kernel do not load") {
   CHECK(junk.code == ErrorCode::kCompileFailed);
   CHECK(junk.message.find("20 bytes") != std::string::npos);
   CHECK(failure({}).code == ErrorCode::kCompileFailed);
+}
+
+// Of a pack that an older or a newer library wrote.
+TEST_CASE("a kernel for another machine is not called") {
+  const std::string hidden = "#define catenary_sim_version another_name\n";
+  const std::string newer =
+      "extern \"C\" __attribute__((visibility(\"default\"))) unsigned catenary_sim_version() {\n"
+      "  return 1000;\n}\n";
+  for (const std::string& version : {hidden, newer + hidden}) {
+    const std::vector<u8> image = image_of((version + kCounting).c_str());
+    if (image.empty()) return;
+    const ErrorReport report = failure(image);
+    CHECK(report.code == ErrorCode::kUnsupported);
+    CHECK(report.message.find("by another version of the library") != std::string::npos);
+  }
+}
+
+// Where this fails because of a change to Machine, or to what its calls take: increment
+// kMachineVersion, then set both numbers.
+TEST_CASE("a change of the machine is a new version of it") {
+  std::ifstream file(std::string(CATENARY_SOURCE_DIR) + "/templates/sim/machine.h");
+  std::string code;
+  for (std::string line; std::getline(file, line);) {
+    for (const char c : line.substr(0, line.find("//"))) {
+      if (c != ' ') code += c;
+    }
+  }
+  CHECK(sim::kMachineVersion == 1);
+  CHECK(KernelKey{sha256_digest({reinterpret_cast<const u8*>(code.data()), code.size()})}
+            .hex()
+            .substr(0, 16) == "4cbb1f0ee6391a82");
 }

@@ -64,7 +64,7 @@ Result launch(const cuda::LaunchConfig* config, cuda::Function function, void** 
 
 void set_device_calls(cuda::Api& api) {
   api.init = [](unsigned) { return fake().init_result; };
-  api.driver_get_version = [](int* version) { return *version = 13000, 0; };
+  api.driver_get_version = [](int* version) { return *version = fake().version, 0; };
   api.get_error_name = [](Result, const char** text) { return *text = "CUDA_ERROR_FAKE", 0; };
   api.get_error_string = [](Result, const char** text) { return *text = "fake text", 0; };
   api.device_get_count = [](int* count) { return *count = fake().devices, 0; };

@@ -25,6 +25,7 @@ struct FakeLaunch {
 struct FakeDriver {
   // Its answers.
   int devices = 2;
+  int version = 13000;
   int capability = 90;
   int sm_count = 132;
   int smem_per_cta = 227 * 1024;

@@ -9,6 +9,7 @@
 #include "ir/output_file.h"
 #include "ir/parallel.h"
 #include "ir/symbol_range.h"
+#include "runtime/driver/simulated_driver.h"
 #include "tools/chain_file.h"
 #include "tools/engine_options.h"
 #include "tools/output.h"
@@ -90,16 +91,28 @@ Expected<std::vector<VerifiedChain>> chains_of(const std::string& path,
   return chains;
 }
 
-// The requests of the chain files, for each target, then those of the traces; each once.
-Expected<std::vector<ChainRequest>> find_requests(const BuildCommand& command) {
+// Of the chain files. Without --arch the one that a run on this machine has.
+Expected<std::vector<Target>> targets_of(const BuildCommand& command) {
   std::vector<Target> targets;
-  std::vector<std::string> archs = command.archs;
-  if (archs.empty()) archs.emplace_back();
-  for (const std::string& arch : archs) {
-    Expected<Target> target = choose_target(arch);
+  const auto add = [&targets](Expected<Target> target) -> Error {
     if (!target) return target.takeError();
     targets.push_back(std::move(*target));
+    return Error::success();
+  };
+  if (command.archs.empty()) {
+    Error error = add(command.simulator ? cuda::simulated_target() : choose_target(""));
+    if (error) return error;
   }
+  for (const std::string& arch : command.archs) {
+    if (Error error = add(choose_target(arch))) return error;
+  }
+  return targets;
+}
+
+// The requests of the chain files, for each target, then those of the traces; each once.
+Expected<std::vector<ChainRequest>> find_requests(const BuildCommand& command) {
+  Expected<std::vector<Target>> targets = targets_of(command);
+  if (!targets) return targets.takeError();
   std::vector<ChainRequest> requests;
   bool has_symbol = false;
   ChainOptions options;
@@ -108,7 +121,7 @@ Expected<std::vector<ChainRequest>> find_requests(const BuildCommand& command) {
     Expected<std::vector<VerifiedChain>> chains = chains_of(path, command.symbols, has_symbol);
     if (!chains) return chains.takeError();
     for (const VerifiedChain& chain : *chains) {
-      for (const Target& target : targets) {
+      for (const Target& target : *targets) {
         requests.push_back(make_request(chain, target, command.simulator, options));
       }
     }
@@ -275,7 +288,7 @@ void add_pack_build(CLI::App& pack, int& exit_code) {
             options->archs = list_parts(texts, "--arch");
           },
           "Architectures or GPU names for the chain files, separated by commas; default: "
-          "the GPU of this machine, else h200")
+          "the GPU of this machine, else h200; with --simulator the simulated one")
       ->allow_extra_args(false);
   build_command
       ->add_option_function<std::vector<std::string>>(

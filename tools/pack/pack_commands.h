@@ -25,10 +25,15 @@ void print_pack(const std::string& path, const std::vector<u8>& bytes);
 // Writes the pack and prints it. kResourceLimit, kIo.
 Error write_pack(const PackWriter& writer, const std::string& path);
 
-// The row whose key begins with `prefix`. kInvalidArgument: none or several do.
-Expected<size_t> find_row(const Pack& pack, const std::string& prefix);
+inline constexpr size_t kShownKey = 16;  // digits of a key, as list prints it
 
-// "M in 1..64", or "".
-std::string symbol_text(const ChainRecord& record);
+// The row that `words` name: the first digits of its key, or also the GPU that it is planned for
+// ("0123@h100") or that one's SMs ("0123@114"), since entries for several GPUs of one architecture
+// have one key. kInvalidArgument: none or several are.
+Expected<size_t> find_row(const Pack& pack, const std::string& words);
+
+// "layer, M in 1..64, x: bf16[M, 4096]": the chain, the range of its symbol, its first tensor. For
+// people; entries of one name differ in it.
+std::string entry_text(const ChainRecord& record);
 
 }  // namespace catenary::tools

@@ -141,7 +141,9 @@ void add_pack_edit(CLI::App& pack, int& exit_code) {
   CLI::App* extract_command =
       pack.add_subcommand("extract", "Write one entry as a pack, or its machine code as files");
   extract_command->add_option("pack", one->pack, "Pack file")->required();
-  extract_command->add_option("key", one->key, "The first digits of its key")->required();
+  extract_command
+      ->add_option("key", one->key, "The first digits of its key; KEY@GPU where several have it")
+      ->required();
   extract_command->add_option("-o,--output", one->output, "The pack to write");
   extract_command->add_option("--code", one->code, "Folder for the machine code");
   callback(*extract_command, one, &extract);

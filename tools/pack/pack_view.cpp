@@ -13,8 +13,6 @@
 namespace catenary::tools {
 namespace {
 
-constexpr size_t kShownKey = 16;
-
 struct CodeSize {
   i64 kernels = 0;
   i64 bytes = 0;
@@ -61,11 +59,10 @@ Error list(const std::string& path) {
     if (!size) return size.takeError();
     Expected<PackRow> row = (*pack)->row(i);
     if (!row) return row.takeError();
-    out("{}  {:<12}  {:<8} {:>4} SMs  {:>3} kernels {:>10}  {}{}{}\n",
+    out("{}  {:<12}  {:<8} {:>4} SMs  {:>3} kernels {:>10}  {}\n",
         row->key.hex().substr(0, kShownKey), message_text(record.arch),
         message_text(record.target.name), record.target.sm_count, size->kernels,
-        bytes_text(size->bytes), message_text(record.name), record.symbol ? ", " : "",
-        message_text(symbol_text(record)));
+        bytes_text(size->bytes), entry_text(record));
     entries.push_back(entry_facts(*row, record, *size));
   }
   out("{} in {}\n", counted((*pack)->size(), "entry"), path);
@@ -117,15 +114,35 @@ Error show(const std::string& path, const std::string& key) {
   return Error::success();
 }
 
-// Digests of the entries by chain and device.
-Expected<std::map<std::pair<KernelKey, u64>, KernelKey>> digests(const Pack& pack) {
-  std::map<std::pair<KernelKey, u64>, KernelKey> all;
+// What diff() compares of an entry, and its row.
+struct Compared {
+  KernelKey digest;
+  size_t row = 0;
+};
+using ComparedEntries = std::map<std::pair<KernelKey, u64>, Compared>;  // by chain and device
+
+Expected<ComparedEntries> compared_entries(const Pack& pack) {
+  ComparedEntries all;
   for (size_t i = 0; i < pack.size(); ++i) {
     Expected<PackRow> row = pack.row(i);
     if (!row) return row.takeError();
-    all[{row->key, row->fit}] = row->digest;
+    all[{row->key, row->fit}] = {row->digest, i};
   }
   return all;
+}
+
+// One line: the sign and what the entry is.
+Error print_difference(const char* sign, const Pack& pack, size_t index, llvm::json::Array& list) {
+  Expected<PackRow> row = pack.row(index);
+  if (!row) return row.takeError();
+  Expected<PackEntry> entry = pack.entry(index);
+  if (!entry) return entry.takeError();
+  const ChainRecord& record = entry->record;
+  out("{} {}  {:<12}  {:<8} {:>4} SMs  {}\n", sign, row->key.hex().substr(0, kShownKey),
+      message_text(record.arch), message_text(record.target.name), record.target.sm_count,
+      entry_text(record));
+  list.push_back(row->key.hex());
+  return Error::success();
 }
 
 Error diff(const std::string& first, const std::string& second) {
@@ -133,25 +150,22 @@ Error diff(const std::string& first, const std::string& second) {
   if (!a) return a.takeError();
   auto b = Pack::open(second);
   if (!b) return b.takeError();
-  auto left = digests(**a);
+  auto left = compared_entries(**a);
   if (!left) return left.takeError();
-  auto right = digests(**b);
+  auto right = compared_entries(**b);
   if (!right) return right.takeError();
   llvm::json::Array only_first, only_second, changed;
-  const auto print = [](const char* sign, const KernelKey& key, llvm::json::Array& list) {
-    out("{} {}\n", sign, key.hex());
-    list.push_back(key.hex());
-  };
-  for (const auto& [id, digest] : *left) {
+  for (const auto& [id, entry] : *left) {
     const auto other = right->find(id);
     if (other == right->end()) {
-      print("-", id.first, only_first);
-    } else if (other->second != digest) {
-      print("~", id.first, changed);
+      if (Error error = print_difference("-", **a, entry.row, only_first)) return error;
+    } else if (other->second.digest != entry.digest) {
+      if (Error error = print_difference("~", **a, entry.row, changed)) return error;
     }
   }
-  for (const auto& [id, digest] : *right) {
-    if (!left->contains(id)) print("+", id.first, only_second);
+  for (const auto& [id, entry] : *right) {
+    if (left->contains(id)) continue;
+    if (Error error = print_difference("+", **b, entry.row, only_second)) return error;
   }
   const size_t differing = only_first.size() + only_second.size() + changed.size();
   json_result() = llvm::json::Object{{"only_first", std::move(only_first)},
@@ -185,7 +199,7 @@ void add_pack_view(CLI::App& pack, int& exit_code) {
   add("list", "List every entry", nullptr, nullptr,
       [](const Words& words) { return list(words.first); });
   add("show", "Print one entry: its chain and its kernels", "key",
-      "The first digits of its key, as list prints it",
+      "The first digits of its key, as list prints it; KEY@GPU where several have it",
       [](const Words& words) { return show(words.first, words.second); });
   add("diff", "Compare the entries of two packs; exit code 1 if they differ", "other",
       "The other pack file", [](const Words& words) { return diff(words.first, words.second); });
