@@ -120,7 +120,8 @@ def main():
     }
     times |= best_of(forward, options.rounds, options.count) | best_of(both, options.rounds, max(options.count // 4, 1))
     record = {
-        "kind": "host time per call", "device": torch.cuda.get_device_name() if device == "cuda" else platform.processor(),
+        "kind": "host time per call",
+        "device": torch.cuda.get_device_name() if device == "cuda" else platform.processor(),
         "torch": torch.__version__, "catenary": catenary.__version__, "implementation": ct.IMPLEMENTATION,
         "commit": commit(), "us": times, "direct_calls": all(made),
         "over_launch": {name: us - times["C launch by ctypes"] for name, us in times.items() if "part" not in name},

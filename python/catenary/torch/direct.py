@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of the operators without torch's dispatcher, where it would only go to the operator's own kernel.
 
-`make()` gives a function of the library, `direct(key, inputs, scalars=(), outs=None)`, which returns None for every call
-that needs the dispatcher: tensors of another class, gradients, modes, transforms, profilers, several devices, a first call. CATENARY_TORCH_OPERATORS=dispatcher or python turns it off.
+`make()` gives a function of the library, `direct(key, inputs, scalars=(), outs=None)`, which returns None for every
+call that needs the dispatcher: tensors of another class, gradients, modes, transforms, profilers, autocast, several
+devices, a first call. CATENARY_TORCH_OPERATORS=dispatcher or python turns it off.
 """
 
 from __future__ import annotations
