@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // C ABI: the operators in PyTorch, and the chains that they run.
 #include "adapters/torch/describe.h"
+#include "adapters/torch/direct.h"
 #include "adapters/torch/host_run.h"
 #include "adapters/torch/operators.h"
 #include "adapters/torch/registry.h"
@@ -21,6 +22,38 @@ ctn_status ctn_torch_register(const ctn_torch_options* options) {
     made.libtorch_cuda = text_or_empty(given.libtorch_cuda);
     made.define_schemas = given.define_schemas != 0;
     return register_operators(made);
+  });
+}
+
+ctn_status ctn_torch_direct(const ctn_torch_direct_options* options, void** function) {
+  return guarded([&]() -> Error {
+    ctn_torch_direct_options given{};
+    if (Error error = require(function, "function")) return error;
+    if (Error error = read_struct(options, "options", given)) return error;
+    if (Error error = require(given.libc10, "options->libc10", given.libtorch_cpu,
+                              "options->libtorch_cpu", given.exchange, "options->exchange")) {
+      return error;
+    }
+    if (Error error = require(given.tensor_type, "options->tensor_type", given.parameter_type,
+                              "options->parameter_type", given.empty_cpu, "options->empty_cpu")) {
+      return error;
+    }
+    if (Error error = require(given.dtypes, "options->dtypes", given.admit, "options->admit")) {
+      return error;
+    }
+    const Shim* shim = registered_shim();
+    if (shim == nullptr) {
+      return make_error(ErrorCode::kUnsupported,
+                        "the operators are not registered: call ctn_torch_register first");
+    }
+    const auto object = [](void* pointer) { return static_cast<python::Object*>(pointer); };
+    Expected<python::Object*> made = make_direct(
+        *shim, {given.libc10, given.libtorch_cpu, given.exchange, object(given.tensor_type),
+                object(given.parameter_type), object(given.empty_cpu), object(given.empty_cuda),
+                object(given.dtypes), object(given.admit)});
+    if (!made) return made.takeError();
+    *function = *made;
+    return Error::success();
   });
 }
 

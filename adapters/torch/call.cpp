@@ -1,31 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "adapters/torch/call.h"
 
-#include "adapters/torch/host_run.h"
+#include "adapters/torch/launch_bound.h"
+#include "adapters/torch/view.h"
 #include "ir/counted.h"
 #include "ir/names.h"
 
 namespace catenary::torch_adapter {
 namespace {
 
-// A tensor as the shim describes it. `sizes` and `strides` belong to the tensor.
-struct View {
-  void* address = nullptr;
-  int64_t rank = 0;
-  int64_t* sizes = nullptr;
-  int64_t* strides = nullptr;
-  int32_t dtype = 0;
-  int32_t device_type = 0;
-  int32_t device = 0;
-};
-
 #define CATENARY_SHIM(call) \
   if (const Status status = (call); status != 0) return shim_error(status, #call)
 
 Error view_of(const Shim& shim, TensorHandle tensor, View& view) {
   CATENARY_SHIM(shim.aoti_torch_get_dim(tensor, &view.rank));
-  CATENARY_SHIM(shim.aoti_torch_get_sizes(tensor, &view.sizes));
-  CATENARY_SHIM(shim.aoti_torch_get_strides(tensor, &view.strides));
+  int64_t* sizes = nullptr;
+  int64_t* strides = nullptr;
+  CATENARY_SHIM(shim.aoti_torch_get_sizes(tensor, &sizes));
+  CATENARY_SHIM(shim.aoti_torch_get_strides(tensor, &strides));
+  view.sizes = sizes;
+  view.strides = strides;
   CATENARY_SHIM(shim.aoti_torch_get_dtype(tensor, &view.dtype));
   CATENARY_SHIM(shim.aoti_torch_get_device_type(tensor, &view.device_type));
   CATENARY_SHIM(shim.aoti_torch_get_device_index(tensor, &view.device));
@@ -103,12 +97,7 @@ class Call {
   int device() const { return arguments_.on_gpu && !views_.empty() ? views_[0].device : 0; }
 
   Error find_bound() {
-    Signature signature = {form_->key, static_cast<i64>(place()), device()};
-    for (const View& view : views_) {
-      const auto rank = static_cast<size_t>(view.rank);
-      add_tensor(signature, view.dtype, alignment_of(view.address), {view.sizes, rank},
-                 {view.strides, rank});
-    }
+    const Signature signature = signature_of(*form_, place(), device(), views_);
     bound_ = Registry::process().lookup(signature);
     return bound_ != nullptr ? Error::success() : bind(signature);
   }
@@ -201,15 +190,9 @@ class Call {
       const TensorLayout& wanted = bound_->special.outputs[i];
       View view;
       if (Error error = view_of(shim_, arguments_.outputs[i].get(), view)) return error;
-      bool fits = view.dtype == shim_.dtype_code(wanted.dtype) &&
-                  view.device_type == (arguments_.on_gpu ? shim_.cuda : shim_.cpu) &&
-                  (views_.empty() || view.device == views_[0].device) &&
-                  view.rank == static_cast<i64>(wanted.sizes.size());
-      for (i64 d = 0; fits && d < view.rank; ++d) {
-        fits = view.sizes[d] == wanted.sizes[d] &&
-               (view.sizes[d] <= 1 || view.strides[d] == wanted.strides[d]);
-      }
-      if (!fits) return wrong_output(i, wanted);
+      const bool there = view.device_type == (arguments_.on_gpu ? shim_.cuda : shim_.cpu) &&
+                         (views_.empty() || view.device == views_[0].device);
+      if (!there || !fits(shim_, view, wanted)) return wrong_output(i, wanted);
     }
     return Error::success();
   }
@@ -231,25 +214,16 @@ class Call {
       CATENARY_SHIM(shim_.aoti_torch_get_data_ptr(output.get(), &address));
       addresses.push_back(address);
     }
-    if (arguments_.on_gpu) return launch_on_gpu(addresses);
-    return run_on_host(*bound_, addresses, arguments_.scalars);
-  }
-
-  Error launch_on_gpu(llvm::ArrayRef<void*> addresses) const {
+    if (!arguments_.on_gpu) return launch_bound(*bound_, addresses, arguments_.scalars, {});
     Expected<cuda::Stream> stream = current_stream();
     if (!stream) return stream.takeError();
-    LaunchArguments launch;
-    launch.tensors = addresses;
-    launch.scalars = arguments_.scalars;
-    launch.symbol = bound_->special.symbol;
-    launch.stream = *stream;
-    launch.allow_pdl = Registry::process().allow_pdl(*form_);
+    LaunchMemory memory{nullptr, *stream};
     OwnedTensor workspace;
     if (const i64 bytes = bound_->executable->workspace_bytes(); bytes > 0) {
       if (Error error = allocate({bytes}, {1}, shim_.u8, workspace)) return error;
-      CATENARY_SHIM(shim_.aoti_torch_get_data_ptr(workspace.get(), &launch.workspace));
+      CATENARY_SHIM(shim_.aoti_torch_get_data_ptr(workspace.get(), &memory.workspace));
     }
-    return bound_->executable->launch(launch);
+    return launch_bound(*bound_, addresses, arguments_.scalars, memory);
   }
 
   const Shim& shim_;

@@ -31,12 +31,18 @@ Shim& the_shim() {
   return shim;
 }
 
-// An exception is torch's only way for the error of an operator.
-[[noreturn]] void fail(Error error) {
-  ErrorReport report = take_report(std::move(error));
-  throw std::runtime_error(
-      fmt::format("{} [catenary {}]", report.message, error_code_name(report.code)));
+std::mutex& registration_mutex() {
+  static std::mutex mutex;
+  return mutex;
 }
+
+bool& is_registered() {
+  static bool registered = false;
+  return registered;
+}
+
+// An exception is torch's only way for the error of an operator.
+[[noreturn]] void fail(Error error) { throw std::runtime_error(error_sentence(std::move(error))); }
 
 template <typename Handle>
 Handle handle_of(Boxed boxed) {
@@ -155,10 +161,8 @@ Error implement(const Shim& shim, const char* dispatch_key, BoxedKernel kernel) 
 }  // namespace
 
 Error register_operators(const OperatorOptions& options) {
-  static std::mutex mutex;
-  static bool registered = false;
-  const std::lock_guard lock(mutex);
-  if (registered) return Error::success();
+  const std::lock_guard lock(registration_mutex());
+  if (is_registered()) return Error::success();
   Expected<Shim> shim = open_shim(options.libtorch_cpu, options.libtorch_cuda);
   if (!shim) return shim.takeError();
   the_shim() = *shim;
@@ -169,8 +173,18 @@ Error register_operators(const OperatorOptions& options) {
   if (!options.libtorch_cuda.empty()) {
     if (Error error = implement(*shim, "CUDA", run_on_gpu)) return error;
   }
-  registered = true;
+  is_registered() = true;
   return Error::success();
+}
+
+const Shim* registered_shim() {
+  const std::lock_guard lock(registration_mutex());
+  return is_registered() ? &the_shim() : nullptr;
+}
+
+std::string error_sentence(Error error) {
+  ErrorReport report = take_report(std::move(error));
+  return fmt::format("{} [catenary {}]", report.message, error_code_name(report.code));
 }
 
 }  // namespace catenary::torch_adapter

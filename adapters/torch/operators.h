@@ -17,4 +17,10 @@ struct OperatorOptions {
 // those of open_shim().
 Error register_operators(const OperatorOptions& options);
 
+// The shim that the operators were registered with. Null: they are not registered.
+const Shim* registered_shim();
+
+// What torch's error says of an operator's error.
+std::string error_sentence(Error error);
+
 }  // namespace catenary::torch_adapter

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Host time per call of catenary.torch in eager mode, against F.linear: torch_calls.py OUT.json
+"""Host time per call of catenary.torch in eager mode, its parts, and F.linear: torch_calls.py OUT.json
 
 Sizes are so small that the host is what takes the time. Times are the best of several rounds, A and B in turns, in
-microseconds. `launch` is ctn_torch_launch alone, with addresses ready; it is the C launch that the operators add to.
+microseconds. "C launch by ctypes" is ctn_torch_launch alone, with addresses ready; it is the launch that every other
+call adds to, and `over_launch` has the difference. A direct call goes without torch's dispatcher. On a CPU the
+reference computes, which takes longer than all else: the parts and what they are in sum still compare.
 """
 
 import argparse
@@ -60,6 +62,33 @@ def launch_of(form, tensors):
     return lambda: (launch(binding, reference), keep)[0]
 
 
+def inference_calls(form, tensors, out):
+    """Calls that record no gradient, and parts of them, by name."""
+    x, w, b = tensors
+    key, inputs, direct = form.key, tuple(tensors), operators._direct
+    run1, run_out = torch.ops.catenary.run1.default, torch.ops.catenary.run_out.default
+    guards = torch._C._dynamo.guards
+    check_guards = guards.TensorGuards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+    empty = getattr(guards, f"_empty_strided_{out.device.type}")
+    sizes, strides, dtype = tuple(out.shape), out.stride(), out.dtype
+    return {
+        "ctypes call that does nothing": _native.lib.ctn_last_error_line,
+        "C launch by ctypes": launch_of(form, tensors),
+        "part: an empty output": lambda: empty(sizes, strides, dtype),
+        "part: torch.empty_strided": lambda: torch.empty_strided(sizes, strides, dtype=dtype, device=out.device),
+        "part: guards of the dispatch keys": lambda: check_guards(x, w, b),
+        "direct call": lambda: direct(key, inputs),
+        "direct call, given output": lambda: direct(key, inputs, (), (out,)),
+        "direct call that is refused": lambda: direct(key, tensors),
+        "operator run1": lambda: run1(tensors, key),
+        "operator run_out": lambda: run_out(tensors, [out], key),
+        "catenary.torch.linear": lambda: ct.linear(x, w, b),
+        "F.linear": lambda: F.linear(x, w, b),
+        "catenary.torch.linear, silu": lambda: ct.linear(x, w, b, "silu"),
+        "F.silu(F.linear)": lambda: F.silu(F.linear(x, w, b)),
+    }
+
+
 def operators_dtype(tensor):
     return {torch.bfloat16: 0, torch.float16: 1, torch.float32: 2, torch.int32: 3}[tensor.dtype]
 
@@ -76,22 +105,11 @@ def main():
     out = torch.empty(4, size, device=device, dtype=torch.bfloat16)
     form = linear_form("bf16", True, None, False).form
     tensors, key = [x, w, b], form.key
-    run1 = torch.ops.catenary.run1.default
-    run_out = torch.ops.catenary.run_out.default
     training = [t.clone().requires_grad_() for t in tensors]
     with torch.no_grad():
         check(launch_of(form, tensors)())
-        inference = {
-            "ctypes call that does nothing": _native.lib.ctn_last_error_line,
-            "C launch by ctypes": launch_of(form, tensors),
-            "operator run1": lambda: run1(tensors, key),
-            "operator run_out": lambda: run_out(tensors, [out], key),
-            "catenary.torch.linear": lambda: ct.linear(x, w, b),
-            "F.linear": lambda: F.linear(x, w, b),
-            "catenary.torch.linear, silu": lambda: ct.linear(x, w, b, "silu"),
-            "F.silu(F.linear)": lambda: F.silu(F.linear(x, w, b)),
-        }
-        times = best_of(inference, options.rounds, options.count)
+        made = [operators._direct(key, *rest) is not None for rest in ((tuple(tensors),), (tuple(tensors), (), (out,)))]
+        times = best_of(inference_calls(form, tensors, out), options.rounds, options.count)
     forward = {
         "catenary.torch.linear, with gradients": lambda: ct.linear(*training),
         "F.linear, with gradients": lambda: F.linear(*training),
@@ -102,13 +120,17 @@ def main():
     }
     times |= best_of(forward, options.rounds, options.count) | best_of(both, options.rounds, max(options.count // 4, 1))
     record = {
-        "kind": "host time per call", "device": torch.cuda.get_device_name() if device == "cuda" else platform.processor(),
+        "kind": "host time per call",
+        "device": torch.cuda.get_device_name() if device == "cuda" else platform.processor(),
         "torch": torch.__version__, "catenary": catenary.__version__, "implementation": ct.IMPLEMENTATION,
-        "commit": commit(), "us": times,
+        "commit": commit(), "us": times, "direct_calls": all(made),
+        "over_launch": {name: us - times["C launch by ctypes"] for name, us in times.items() if "part" not in name},
     }
     Path(options.out).write_text(json.dumps(record, indent=1) + "\n")
     for name, us in times.items():
-        print(f"{us:8.2f} us  {name}")
+        print(f"{us:8.2f} us {us - times['C launch by ctypes']:+8.2f} over the C launch  {name}")
+    if not all(made):
+        print("no direct calls were made: this torch or Python lacks something, or a mode is active")
 
 
 def commit():

@@ -37,6 +37,32 @@ typedef struct ctn_torch_options {
  * CTN_INVALID_ARGUMENT: a library is not loaded. CTN_UNSUPPORTED: torch is older than 2.10. */
 CTN_API ctn_status ctn_torch_register(const ctn_torch_options* options);
 
+/* What a call from Python without torch's dispatcher is made of: PyObject pointers, which live from
+ * then on as long as the process. The package's catenary/torch/direct.py fills it. */
+typedef struct ctn_torch_direct_options {
+  size_t struct_size; /* sizeof the struct */
+  const char* libc10; /* paths of the libc10.so and the libtorch_cpu.so of the process */
+  const char* libtorch_cpu;
+  const void* exchange; /* DLPackExchangeAPI: the pointer of Tensor.__dlpack_c_exchange_api__ */
+  void* tensor_type;    /* torch.Tensor */
+  void* parameter_type; /* torch.nn.Parameter */
+  void* empty_cpu;      /* empty(sizes, strides, dtype) of CPU memory */
+  void* empty_cuda;     /* of memory on the current GPU; may be null: no direct calls there */
+  void* dtypes;         /* a tuple: torch's dtypes by ctn_dtype */
+  /* admit(*tensors) -> check(*tensors), which is true as long as the dispatcher would treat tensors
+   * as it does these now, or None where it would not go straight to the operator's kernel. */
+  void* admit;
+} ctn_torch_direct_options;
+
+/* A function of Python, direct(key, inputs, scalars=(), outs=None) with tuples, which makes a call
+ * as the operators do, without the dispatcher, and returns the output, a tuple of several, or
+ * `outs`. It returns None where a call needs the dispatcher or must compile. A pair as `key` has a
+ * layer's keys for a first tensor of bf16 and of f16, or 0; such a call is made only while no
+ * gradients are recorded. Call with the GIL held. `function`: a new reference. CTN_UNSUPPORTED: the
+ * operators are not registered, the process runs no Python, or its torch lacks something. A second
+ * call returns the same function. */
+CTN_API ctn_status ctn_torch_direct(const ctn_torch_direct_options* options, void** function);
+
 /* What the sizes and strides of a chain's parameters say to its operator. */
 typedef int32_t ctn_torch_layouts;
 enum {

@@ -96,12 +96,17 @@ TorchTensor = _struct(
     "ctn_torch_tensor",
     [("dtype", c_int32), ("rank", c_int32), ("sizes", _int64s), ("strides", _int64s), ("address", c_void_p)],
 )
+TorchDirectOptions = _struct("ctn_torch_direct_options", [
+    ("struct_size", c_size_t), ("libc10", c_char_p), ("libtorch_cpu", c_char_p), ("exchange", c_void_p),
+    ("tensor_type", c_void_p), ("parameter_type", c_void_p), ("empty_cpu", c_void_p), ("empty_cuda", c_void_p),
+    ("dtypes", c_void_p), ("admit", c_void_p)])
 PackWriterOptions = _struct("ctn_pack_writer_options", [
     ("struct_size", c_size_t), ("without_explain", c_int32), ("with_sources", c_int32)])
 
 STRUCTS = {struct.__name__: struct for struct in (
     Parameter, Ragged, Use, Output, EngineOptions, Kernel, LaunchArgs, ReferenceArgs, Operand, GradientOptions,
-    GradientOperand, RepackArgs, PackOptions, PackEntryInfo, PackWriterOptions, TorchOptions, TorchTensor)}
+    GradientOperand, RepackArgs, PackOptions, PackEntryInfo, PackWriterOptions, TorchOptions, TorchTensor,
+    TorchDirectOptions)}
 
 # Results and arguments by letter: s status, v nothing, i int32, I int64, u uint32, z size_t, d double, t text,
 # p pointer, a array of pointers or structs; an upper-case P is the address of a result.
@@ -136,7 +141,7 @@ FUNCTIONS = {
     "ctn_pack_find": "spptP", "ctn_engine_add_pack": "sppi", "ctn_engine_missed": "spP",
     "ctn_pack_writer_create": "spP", "ctn_pack_writer_destroy": "vp", "ctn_pack_writer_add": "spp",
     "ctn_pack_writer_finish": "spt", "ctn_compiled_save": "spt", "ctn_compiled_open": "stpP",
-    "ctn_torch_register": "sp", "ctn_torch_add_chain": "spiP", "ctn_torch_add_pack": "spP",
+    "ctn_torch_register": "sp", "ctn_torch_direct": "spp", "ctn_torch_add_chain": "spiP", "ctn_torch_add_pack": "spP",
     "ctn_torch_describe": "sIP", "ctn_torch_report": "sP", "ctn_torch_use_engine": "sp",
     "ctn_torch_set_host": "si", "ctn_torch_set_pdl": "si",
     "ctn_torch_bind": "sIpziipP", "ctn_torch_binding_output": "spzp", "ctn_torch_binding_copied": "spzP",

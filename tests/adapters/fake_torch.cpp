@@ -125,6 +125,8 @@ SHIM int32_t aoti_torch_get_current_cuda_stream(int32_t, void** stream) {
   return 0;
 }
 
+SHIM bool aoti_torch_grad_mode_is_enabled() { return false; }
+
 SHIM int32_t aoti_torch_dtype_bfloat16() { return fake_torch::kBF16; }
 SHIM int32_t aoti_torch_dtype_float16() { return fake_torch::kF16; }
 SHIM int32_t aoti_torch_dtype_float32() { return fake_torch::kF32; }

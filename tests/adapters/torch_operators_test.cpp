@@ -150,6 +150,27 @@ TEST_CASE("a library that is not loaded is refused with what to do") {
   CHECK(either);
 }
 
+TEST_CASE("a process without Python has no direct call") {
+  register_once();
+  int object = 0;
+  ctn_torch_direct_options options{};
+  options.struct_size = sizeof options;
+  void* function = &object;
+  CHECK(ctn_torch_direct(nullptr, &function) == CTN_INVALID_ARGUMENT);
+  CHECK(ctn_torch_direct(&options, nullptr) == CTN_INVALID_ARGUMENT);
+  CHECK(ctn_torch_direct(&options, &function) == CTN_INVALID_ARGUMENT);
+  CHECK(has(ctn_last_error(), "options->libc10"));
+  options.libc10 = options.libtorch_cpu = CATENARY_FAKE_TORCH;
+  options.exchange = options.tensor_type = options.parameter_type = &object;
+  options.empty_cpu = options.dtypes = &object;
+  CHECK(ctn_torch_direct(&options, &function) == CTN_INVALID_ARGUMENT);
+  CHECK(has(ctn_last_error(), "options->admit"));
+  options.admit = &object;
+  CHECK(ctn_torch_direct(&options, &function) == CTN_UNSUPPORTED);
+  CHECK(has(ctn_last_error(), "no functions of Python"));
+  CHECK(function == &object);
+}
+
 TEST_CASE("run1 computes, allocates its output and frees every handle") {
   const std::int64_t key = key_of(kLinear, CTN_TORCH_EXACT);
   CHECK(fake<size_t()>("fake_num_schemas")() == 9);

@@ -81,6 +81,7 @@ static const any_function exported[] = {
     (any_function)ctn_pack_writer_add,
     (any_function)ctn_pack_writer_finish,
     (any_function)ctn_torch_register,
+    (any_function)ctn_torch_direct,
     (any_function)ctn_torch_add_chain,
     (any_function)ctn_torch_add_pack,
     (any_function)ctn_torch_describe,

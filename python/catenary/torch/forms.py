@@ -170,7 +170,7 @@ def ragged(dtype: str, bias: bool, activation: str | None, exact_f32: bool, reco
 
 
 @functools.cache
-def ragged_glu_mlp(dtype: str, activation: str | None, exact_f32: bool, scaled: bool,
+def ragged_glu_mlp(dtype: str, scaled: bool, activation: str | None, exact_f32: bool,
                    recompute: str = "none") -> ChainFunction:  # fmt: skip
     """s[m] * (activation(x wg^T) * (x wu^T)) wd^T by the group of each row: wg, wu [e, n, k], wd [e, k, n]."""
     layer = _Layer("ragged_glu_mlp", dtype, exact_f32)

@@ -31,7 +31,7 @@ def linear(x: Tensor, w: Tensor, b: Tensor | None = None, activation: str | None
         recompute: what the backward repeats: "none" saves x w^T + b, "all" repeats it.
     """
     tensors = (x, w) if b is None else (x, w, b)
-    return _call("linear", tensors, (b is not None, activation), recompute, ("w",) if fuse_wgrad_accumulation else ())
+    return _call(("linear", b is not None, activation, recompute), tensors, ("w",) if fuse_wgrad_accumulation else ())
 
 
 def glu(x: Tensor, w: Tensor, w_up: Tensor | None = None, b: Tensor | None = None, b_up: Tensor | None = None,
@@ -53,14 +53,14 @@ def glu(x: Tensor, w: Tensor, w_up: Tensor | None = None, b: Tensor | None = Non
         raise ArgumentError("only one of b and b_up is given: pass both or none")
     tensors = (x, w, w_up) if b is None else (x, w, w_up, b, b_up)
     fused = ("wg", "wu") if fuse_wgrad_accumulation else ()
-    return _call("glu", tensors, (b is not None, activation), recompute, fused)
+    return _call(("glu", b is not None, activation, recompute), tensors, fused)
 
 
 def glu_mlp(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str | None = "silu", *,
             fuse_wgrad_accumulation: bool = False, recompute: str = "none") -> Tensor:  # fmt: skip
     """(activation(x w_gate^T) * (x w_up^T)) w_down^T in one call: x [..., k], w_gate and w_up [n, k], w_down [k, n]."""
     fused = ("wg", "wu", "wd") if fuse_wgrad_accumulation else ()
-    return _call("glu_mlp", (x, w_gate, w_up, w_down), (activation,), recompute, fused)
+    return _call(("glu_mlp", activation, recompute), (x, w_gate, w_up, w_down), fused)
 
 
 def grouped_linear(x: Tensor, w: Tensor, b: Tensor | None = None, activation: str | None = None,
@@ -74,12 +74,12 @@ def grouped_linear(x: Tensor, w: Tensor, b: Tensor | None = None, activation: st
             last end are 0 before b and activation.
     """
     if offs is None:
-        return _call("groups", (x, w) if b is None else (x, w, b), (b is not None, activation), recompute)
+        return _call(("groups", b is not None, activation, recompute), (x, w) if b is None else (x, w, b))
     if b is None or not (torch.is_grad_enabled() and any(t.requires_grad for t in (x, w, b))):
         tensors = (x, w, offs) if b is None else (x, w, offs, b)
-        return _call("ragged", tensors, (b is not None, activation), recompute)
+        return _call(("ragged", b is not None, activation, recompute), tensors)
     # A bias by the group of its row has no gradient as a chain: it is gathered by rows.
-    product = _call("ragged", (x, w, offs), (False, None), recompute)
+    product = _call(("ragged", False, None, recompute), (x, w, offs))
     rows = torch.bucketize(torch.arange(x.shape[0], device=x.device, dtype=offs.dtype), offs, right=True)
     y = product + b[rows.clamp(max=b.shape[0] - 1)] * (rows < b.shape[0]).unsqueeze(1)
     name = forms.activation_name(activation)
@@ -98,7 +98,7 @@ def grouped_glu_mlp(x: Tensor, w_gate: Tensor, w_up: Tensor | None, w_down: Tens
     if w_up is None:
         w_gate, w_up = w_gate.chunk(2, dim=1)
     tensors = (x, w_gate, w_up, w_down, offs) if scale is None else (x, w_gate, w_up, w_down, offs, scale)
-    return _call("ragged_glu_mlp", tensors, (activation,), recompute, (), scale is not None)
+    return _call(("ragged_glu_mlp", scale is not None, activation, recompute), tensors)
 
 
 def chain(chain: Chain | str, *, exact: bool = True, recompute: str = "none", save_budget: int = 0) -> ChainFunction:
@@ -120,51 +120,66 @@ def _exact_f32() -> bool:
     return torch.get_float32_matmul_precision() == "highest"
 
 
+Name = tuple[Any, ...]
+"""Of a layer: its form in forms.py, the options of it, of which the last is the activation, and recompute."""
+
 _functions: dict[Any, ChainFunction] = {}
-# Only for bf16 and f16. The chains of f32 depend on the precision of f32 products.
-_keys: dict[Any, int] = {}
+# By name: keys for bf16 and f16, or 0. The chains of f32 depend on the precision of f32 products.
+_keys: dict[Name, tuple[int, int]] = {}
 _trainings: dict[Any, Training] = {}
 _is_compiling = torch.compiler.is_compiling
+_is_dynamo_compiling = torch.compiler.is_dynamo_compiling
 _is_grad_enabled = torch.is_grad_enabled
 _autocast = getattr(torch._C, "_is_any_autocast_enabled", None) or (
     lambda: torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu")
 )
-_run1 = operators._run[1]._op  # without the Python of OpOverload.__call__
+_direct = operators._direct
 
 
-def _call(kind: str, tensors: tuple[Tensor, ...], options: tuple, recompute: str, fused: tuple[str, ...] = (),
-          scaled: bool | None = None) -> Tensor:  # fmt: skip
-    if type(tensors[1]) not in PLAIN and is_distributed(tensors) and kind in _BY_LAYER:
-        return _sharded(kind, tensors, options, recompute)
+def _call(name: Name, tensors: tuple[Tensor, ...], fused: tuple[str, ...] = ()) -> Tensor:
+    if not _is_dynamo_compiling():
+        keys = _keys.get(name)
+        if keys is not None:
+            output = _direct(keys, tensors)  # not while gradients or autocast are enabled
+            if output is not None:
+                return output
+    if type(tensors[1]) not in PLAIN and is_distributed(tensors) and name[0] in _BY_LAYER:
+        return _sharded(name, tensors)
     if _is_compiling():
-        if fused and _is_grad_enabled():
-            return _between_graphs(kind, tensors, options, recompute, fused, scaled)
-        return _traced(kind, tensors, options, recompute, scaled)
+        return _between_graphs(name, tensors, fused) if fused and _is_grad_enabled() else _traced(name, tensors)
     if not fused and not _autocast():
-        name = (kind, tensors[0].dtype, options, recompute, scaled)
+        dtype = tensors[0].dtype
         if not (_is_grad_enabled() and _needs_gradient(tensors)):
-            key = _keys.get(name)
-            if key is not None:
-                return _run1(tensors, key)
+            key = _key_of(name, dtype)
+            if key:
+                return operators.run_one(key, tensors)
         elif type(tensors[0]) in PLAIN and type(tensors[1]) in PLAIN:
-            training = _trainings.get((*name, *[tensor.requires_grad for tensor in tensors]))
+            training = _trainings.get((name, dtype, *[tensor.requires_grad for tensor in tensors]))
             if training is not None:
                 return apply(training, tensors, (), None)
-    return _any_call(kind, _cast(tensors), options, recompute, fused, scaled)
+    return _any_call(name, _cast(tensors), fused)
 
 
+def _key_of(name: Name, dtype: torch.dtype) -> int:
+    keys = _keys.get(name)
+    return keys[_PAIR.index(dtype)] if keys is not None and dtype in _PAIR else 0
+
+
+_PAIR = (torch.bfloat16, torch.float16)
 _BY_LAYER = ("linear", "glu", "glu_mlp")  # they know more than the operators: which part of a bias is added where
 
 
-def _sharded(kind: str, tensors: tuple[Tensor, ...], options: tuple, recompute: str) -> Tensor:
+def _sharded(name: Name, tensors: tuple[Tensor, ...]) -> Tensor:
     from catenary.torch.sharding import sharded_call
 
-    def local(parts: tuple[Tensor, ...], activation: str | None) -> Tensor:
-        own = (activation,) if len(options) == 1 else (len(parts) > (3 if kind == "glu" else 2), activation)
-        return _call(kind, parts, own, recompute)
+    kind, *_, chosen, recompute = name
 
-    name = forms.activation_name(options[-1])
-    return sharded_call(kind, tensors, local, name, lambda y: chain_activation(name, y))
+    def local(parts: tuple[Tensor, ...], activation: str | None) -> Tensor:
+        bias = () if kind == "glu_mlp" else (len(parts) > (3 if kind == "glu" else 2),)
+        return _call((kind, *bias, activation, recompute), parts)
+
+    activation = forms.activation_name(chosen)
+    return sharded_call(kind, tensors, local, activation, lambda y: chain_activation(activation, y))
 
 
 def _needs_gradient(tensors: tuple[Tensor, ...]) -> bool:
@@ -183,31 +198,29 @@ def _cast(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return tuple(t.to(wanted) if t.is_floating_point() else t for t in tensors)
 
 
-def _traced(kind: str, tensors: tuple[Tensor, ...], options: tuple, recompute: str, scaled: bool | None) -> Tensor:
+def _traced(name: Name, tensors: tuple[Tensor, ...]) -> Tensor:
     tensors = _cast(tensors)
-    return train_call(_call_keys, (kind, str(tensors[0].dtype), options, recompute, scaled), tensors)
+    return train_call(_call_keys, (name, str(tensors[0].dtype)), tensors)
 
 
-def _any_call(kind: str, tensors: tuple[Tensor, ...], options: tuple, recompute: str, fused: tuple[str, ...],
-              scaled: bool | None) -> Tensor:  # fmt: skip
+def _any_call(name: Name, tensors: tuple[Tensor, ...], fused: tuple[str, ...]) -> Tensor:
     dtype = tensors[0].dtype
     exact = dtype == torch.float32 and _exact_f32()
-    name = (kind, dtype, options, recompute, scaled, exact)
-    function = _functions.get(name)
+    function = _functions.get((name, dtype, exact))
     if function is None:
-        function = _functions[name] = _make(kind, dtype, options, recompute, scaled, exact)
-        if dtype != torch.float32:
-            _keys[kind, dtype, options, recompute, scaled] = function.form.key
+        function = _functions[name, dtype, exact] = _make(name, dtype, exact)
+        if dtype in _PAIR:
+            _keys[name] = tuple(function.form.key if each == dtype else _key_of(name, each) for each in _PAIR)
     if fused:
         return function.accumulating(tensors, fused)
     if dtype != torch.float32 and torch.is_grad_enabled() and _needs_gradient(tensors):
         wanted = [tensor.requires_grad for tensor in tensors]
-        _trainings[(kind, dtype, options, recompute, scaled, *wanted)] = function.training_of(wanted)
+        _trainings[(name, dtype, *wanted)] = function.training_of(wanted)
     return function(*tensors)
 
 
-def _accumulating_call(*arguments: Any) -> Tensor:
-    return _any_call(arguments[0], _cast(arguments[1]), *arguments[2:])
+def _accumulating_call(name: Name, tensors: tuple[Tensor, ...], fused: tuple[str, ...]) -> Tensor:
+    return _any_call(name, _cast(tensors), fused)
 
 
 _between_graphs = torch.compiler.disable(
@@ -217,22 +230,18 @@ _between_graphs = torch.compiler.disable(
 )
 
 
-def _make(kind: str, dtype: torch.dtype, options: tuple, recompute: str, scaled: bool | None,
-          exact: bool) -> ChainFunction:  # fmt: skip
-    name = operators.NAMES.get(dtype)
-    if name not in ("bf16", "f16", "f32"):
+def _make(name: Name, dtype: torch.dtype, exact: bool) -> ChainFunction:
+    named = operators.NAMES.get(dtype)
+    if named not in ("bf16", "f16", "f32"):
         scaled_one = ", or scaled_linear for fp8" if dtype in operators.FP8 else ""
         raise ArgumentError(f"x is {dtype}: use bfloat16, float16 or float32{scaled_one}")
-    options = (*options[:-1], forms.activation_name(options[-1]))
-    more = () if scaled is None else (scaled,)
-    return getattr(forms, kind)(name, *options, exact, *more, recompute)
+    kind, *options, activation, recompute = name
+    return getattr(forms, kind)(named, *options, forms.activation_name(activation), exact, recompute)
 
 
 @torch.compiler.assume_constant_result
-def _call_keys(kind: str, dtype: str, options: tuple, recompute: str, scaled: bool | None,
-               wanted: tuple[bool, ...]) -> tuple[int, int, int]:  # fmt: skip
+def _call_keys(name: Name, dtype: str, wanted: tuple[bool, ...]) -> tuple[int, int, int]:
     """For a graph: the key of a forward, its outputs, and how many of these are results."""
     torch_dtype = getattr(torch, dtype.removeprefix("torch."))
     exact = torch_dtype == torch.float32 and _exact_f32()
-    function = _make(kind, torch_dtype, options, recompute, scaled, exact)
-    return function.graph_keys(wanted)
+    return _make(name, torch_dtype, exact).graph_keys(wanted)

@@ -2,7 +2,8 @@
 """The operators `torch.ops.catenary.*`: schemas, implementations, fake kernels; `Form`, a chain that they know by key.
 
 They are implemented by the library through torch's C shim (torch 2.10 and newer), else in Python: `IMPLEMENTATION`
-says which. CATENARY_TORCH_OPERATORS=python chooses Python.
+says which. CATENARY_TORCH_OPERATORS=python chooses Python. `run`, `run_one` and `run_out` call them, without torch's
+dispatcher where that does nothing else: see direct.py.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from catenary import _native
 from catenary._native import lib
 from catenary.chain import Chain
 from catenary.errors import ArgumentError, Error, check, result, text
+from catenary.torch import direct
 
 FP8 = {torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}
 NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", torch.int32: "i32", **FP8}
@@ -227,6 +229,8 @@ def set_host(host: str) -> None:
     check(lib.ctn_torch_set_host(places[host]))
 
 
+# Not is_compiling(): in an export without dynamo, tensors are of a class that direct calls do not take.
+_is_dynamo_compiling = torch.compiler.is_dynamo_compiling
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -248,6 +252,10 @@ def run(form: Form, inputs: Sequence[torch.Tensor], scalars: Sequence[float] = (
         from catenary.torch.sharding_rules import run_sharded
 
         return run_sharded(form, inputs, None, scalars)
+    if count <= MOST_OUTPUTS and not _is_dynamo_compiling():
+        outputs = _direct(form.key, tuple(inputs), tuple(scalars))
+        if outputs is not None:
+            return outputs if count > 1 else (outputs,)
     if count == 1:
         return (_run[1](list(inputs), form.key, scalars),)
     if count <= MOST_OUTPUTS:
@@ -255,6 +263,14 @@ def run(form: Form, inputs: Sequence[torch.Tensor], scalars: Sequence[float] = (
     outs = [empty(form, i, inputs) for i in range(count)]
     run_out(form, inputs, outs, scalars)
     return tuple(outs)
+
+
+def run_one(key: int, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The output of a form with one output and no scalars."""
+    if _is_dynamo_compiling():
+        return _run[1](tensors, key)
+    output = _direct(key, tuple(tensors))
+    return output if output is not None else _run1(tensors, key)
 
 
 def run_out(form: Form, inputs: Sequence[torch.Tensor], outs: Sequence[torch.Tensor],
@@ -267,7 +283,8 @@ def run_out(form: Form, inputs: Sequence[torch.Tensor], outs: Sequence[torch.Ten
 
         run_sharded(form, inputs, outs, scalars)
         return
-    torch.ops.catenary.run_out.default(list(inputs), list(outs), form.key, list(scalars))
+    if _is_dynamo_compiling() or _direct(form.key, tuple(inputs), tuple(scalars), tuple(outs)) is None:
+        torch.ops.catenary.run_out.default(list(inputs), list(outs), form.key, list(scalars))
 
 
 def empty(form: Form, index: int, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -368,4 +385,6 @@ def _register() -> str:
 _library = torch.library.Library("catenary", "DEF")
 IMPLEMENTATION = _register()
 _run = {n: getattr(torch.ops.catenary, f"run{n}").default for n in _RESULTS}
+_run1 = _run[1]._op  # without the Python of OpOverload.__call__
+_direct = direct.make() if IMPLEMENTATION == "shim" else direct.none
 train = {n: getattr(torch.ops.catenary, f"train{n}").default for n in _RESULTS}

@@ -105,7 +105,7 @@ def _product(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | None, bias
                zero is not None, bias is not None, name)  # fmt: skip
     tensors = [x if x.dim() > 1 else x.unsqueeze(0), weight, scale]
     tensors += [tensor for tensor in (zero, bias) if tensor is not None]
-    y = operators._run[1](tensors, key)
+    y = operators.run_one(key, tensors)
     return y if x.dim() > 1 else y.squeeze(0)
 
 

@@ -173,7 +173,7 @@ def _run(key: int, tensors: list[Tensor], bias: Tensor | None, out_scale: Tensor
     tensors += [t for t in (bias, None if out_scale is None else out_scale.reshape(1)) if t is not None]
     if any(type(tensor) not in PLAIN for tensor in tensors):
         is_distributed(tensors)
-    return operators._run[1](tensors, key)
+    return operators.run_one(key, tensors)
 
 
 @torch.compiler.assume_constant_result

@@ -220,7 +220,7 @@ _SAME = {
     "AOTITorchError": "int32", "Status": "int32", "int32_t": "int32", "uint32_t": "uint32", "int64_t": "int64",
     "uint64_t": "uint64", "size_t": "size", "StableIValue": "uint64", "Boxed": "uint64", "AtenTensorHandle": "tensor",
     "TensorHandle": "tensor", "StableListHandle": "list", "ListHandle": "list", "TorchLibraryHandle": "library",
-    "LibraryHandle": "library", "char": "char", "void": "void", "BoxedKernel": "kernel",
+    "LibraryHandle": "library", "char": "char", "void": "void", "bool": "bool", "BoxedKernel": "kernel",
 }  # fmt: skip
 
 
