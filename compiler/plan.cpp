@@ -174,7 +174,7 @@ struct Variants {
   std::vector<std::string> kept_apart;  // FusionPlan::kept_apart where operands are formed
 };
 
-// Operands are formed where gains are inside, too: what a gain alone makes is no formed operand.
+// Where operands are formed, gains are inside, too: those of other operands.
 Variants fusion_variants(const VerifiedChain& chain, const PlanOptions& options) {
   Variants variants;
   for (int choice = 0; choice < 12; ++choice) {
@@ -196,42 +196,55 @@ double predicted_us(const PlanBucket& bucket) {
   return us;
 }
 
-// The variant that is predicted to be fastest; among equal ones the first. A later variant may have
-// no kernels: `chosen` is its number.
-Expected<Bucketed> plan_fastest(const VerifiedChain& chain, const Target& target,
-                                const PlanOptions& options, const Variants& variants,
-                                std::pair<i64, i64> range, size_t& chosen) {
-  chosen = 0;
-  const auto plan = [&](const Variant& variant) {
-    return plan_bucket(chain, target, options, variant.fusion, variant.memory, range);
-  };
-  Expected<Bucketed> best = plan(variants.all[0]);
-  std::string refusal;    // of the first variant with norms inside that has no kernels
-  double inside_us = -1;  // of the fastest that has; -1: none
-  for (size_t i = 1; best && i < variants.all.size(); ++i) {
-    const Variant& variant = variants.all[i];
-    Expected<Bucketed> other = plan(variant);
-    if (!other) {
-      const std::string message = take_report(other.takeError()).message;
-      if (refusal.empty() && variant.has_norms_inside()) refusal = message;
-      continue;
-    }
-    const double us = predicted_us(other->bucket);
-    if (variant.has_norms_inside()) inside_us = inside_us < 0 ? us : std::min(inside_us, us);
-    if (us >= predicted_us(best->bucket)) continue;
-    best = std::move(other);
-    chosen = i;
-  }
-  if (!best || variants.all[chosen].has_norms_inside()) return best;
-  std::vector<std::string>& apart = best->bucket.kept_apart;
-  apart = variants.kept_apart;
+// Why the chosen variant has no norm inside, where another one would. `inside_us`: of the fastest
+// that has one, -1: none has kernels; `refusal`: why the first of them has none.
+std::vector<std::string> norms_apart(const Variants& variants, double us, double inside_us,
+                                     const std::string& refusal) {
+  std::vector<std::string> apart = variants.kept_apart;
   if (inside_us >= 0) {
     apart.push_back(fmt::format("with the norm inside {:.2f} us are predicted, {:.2f} us without",
-                                inside_us, predicted_us(best->bucket)));
+                                inside_us, us));
   } else if (!refusal.empty()) {
     apart.push_back("the norm inside: " + refusal);
   }
-  return best;
+  return apart;
+}
+
+// The variant that is predicted to be fastest; among equal ones the first. One may have no kernels:
+// the error is that of the first. `chosen` is the variant's number.
+Expected<Bucketed> plan_fastest(const VerifiedChain& chain, const Target& target,
+                                const PlanOptions& options, const Variants& variants,
+                                std::pair<i64, i64> range, size_t& chosen) {
+  std::optional<Bucketed> best;
+  Error first = Error::success();
+  std::string refusal;
+  double inside_us = -1;
+  for (size_t i = 0; i < variants.all.size(); ++i) {
+    const Variant& variant = variants.all[i];
+    Expected<Bucketed> planned =
+        plan_bucket(chain, target, options, variant.fusion, variant.memory, range);
+    if (!planned) {
+      Error error = planned.takeError();
+      if (i == 0) {
+        first = std::move(error);
+        continue;
+      }
+      const std::string message = take_report(std::move(error)).message;
+      if (refusal.empty() && variant.has_norms_inside()) refusal = message;
+      continue;
+    }
+    const double us = predicted_us(planned->bucket);
+    if (variant.has_norms_inside()) inside_us = inside_us < 0 ? us : std::min(inside_us, us);
+    if (best && us >= predicted_us(best->bucket)) continue;
+    best = std::move(*planned);
+    chosen = i;
+  }
+  if (!best) return first;
+  llvm::consumeError(std::move(first));
+  if (!variants.all[chosen].has_norms_inside()) {
+    best->bucket.kept_apart = norms_apart(variants, predicted_us(best->bucket), inside_us, refusal);
+  }
+  return std::move(*best);
 }
 
 bool same_kernels(const PlanBucket& a, const PlanBucket& b) {

@@ -344,15 +344,7 @@ class AxesBuilder {
     return operand;
   }
 
-  // A dequantised operand is multiplied in the dtype of the other one, two of fp8 in their own, and
-  // one that the kernel forms in its own.
-  Expected<MathMode> math() const {
-    if (context_.group.formed)
-      return product_math(anchor(), context_.chain.info(context_.group.row_data).type.dtype);
-    const GroupTensors& tensors = context_.tensors;
-    return product_math(anchor(),
-                        tensors.locations[tensors.matrices[tensors.dequants[0] ? 1 : 0]].dtype);
-  }
+  Expected<MathMode> math() const { return product_math(anchor(), multiplied_dtype(context_)); }
 
   Error fill_extents() {
     ContractionProblem& p = problem_;

@@ -161,6 +161,10 @@ std::string problem_signature(const ContractionProblem& problem);
 // output; both operands have contiguous rows along K, and B is a weight.
 std::string problem_shape(const ContractionProblem& problem);
 
+// The dtype in which a group's operands are multiplied. A dequantised one is multiplied in that of
+// the other, two of fp8 in their own, one that the kernel forms in its own.
+DType multiplied_dtype(const GroupContext& context);
+
 // How products of a contraction with operands of `dtype` are formed. kUnsupported: no kernel
 // multiplies those.
 Expected<MathMode> product_math(const Value& contraction, DType dtype);

@@ -123,6 +123,12 @@ std::optional<FormedPrograms> formed_programs(const GroupContext& context,
   return programs;
 }
 
+DType multiplied_dtype(const GroupContext& context) {
+  if (context.group.formed) return context.chain.info(context.group.row_data).type.dtype;
+  const GroupTensors& tensors = context.tensors;
+  return tensors.locations[tensors.matrices[tensors.dequants[0] ? 1 : 0]].dtype;
+}
+
 // Allow-list: operands of other dtypes have no product.
 Expected<MathMode> product_math(const Value& contraction, DType dtype) {
   switch (dtype) {

@@ -26,24 +26,29 @@ class Trace {
         k_dim_(k_dim),
         operand_(operand) {}
 
-  // Why the operand cannot be formed; empty: it can.
+  // Why the operand cannot be formed; empty: it can. A matrix that depends on sums of another norm
+  // may be what this one is of: the last such matrix, if there is none before them.
   std::string run() {
-    matrices_.insert(operand_);
+    std::optional<State> other_norm;
+    state_.matrices.insert(operand_);
     while (refusal_.empty()) {
-      const ValueId last = *matrices_.rbegin();
-      if (matrices_.size() == 1 && last != operand_ && is_data(last)) {
-        data_ = last;
-        return "";
+      const ValueId last = *state_.matrices.rbegin();
+      if (state_.matrices.size() == 1 && last != operand_ && is_data(last)) {
+        state_.data = last;
+        if (!depends_on_sum_[last]) return "";
+        other_norm = state_;
       }
-      matrices_.erase(last);
+      state_.matrices.erase(last);
       expand(last);
     }
-    return refusal_;
+    if (!other_norm) return refusal_;
+    state_ = *other_norm;
+    return "";
   }
 
-  ValueId data() const { return data_; }
-  const std::set<ValueId>& inside() const { return inside_; }
-  const std::set<ValueId>& vectors() const { return vectors_; }
+  ValueId data() const { return state_.data; }
+  const std::set<ValueId>& inside() const { return state_.inside; }
+  const std::set<ValueId>& vectors() const { return state_.vectors; }
 
   std::vector<FormedOperand::Pass> passes() const {
     std::vector<FormedOperand::Pass> passes;
@@ -52,12 +57,21 @@ class Trace {
       return passes[level - 1];
     };
     std::map<ValueId, int> known;
-    for (ValueId sum : sums_) pass(level(sum, known)).sums.push_back(sum);
-    for (ValueId row : read_rows_) pass(level(row, known)).rows.push_back(row);
+    for (ValueId sum : state_.sums) pass(level(sum, known)).sums.push_back(sum);
+    for (ValueId row : state_.read_rows) pass(level(row, known)).rows.push_back(row);
     return passes;
   }
 
  private:
+  struct State {
+    ValueId data = -1;
+    std::set<ValueId> matrices;   // not yet expanded
+    std::set<ValueId> inside;     // matrices and rows that the kernel computes
+    std::set<ValueId> read_rows;  // rows that matrices read
+    std::set<ValueId> vectors;
+    std::set<ValueId> sums;
+  };
+
   const Value& value(ValueId id) const { return chain_.value(id); }
   const TensorType& type(ValueId id) const { return chain_.info(id).type; }
   bool same_shape(ValueId id) const { return type(id).shape == type(operand_).shape; }
@@ -71,8 +85,7 @@ class Trace {
   bool is_data(ValueId id) const {
     const Op op = value(id).op;
     if (op == Op::kParameter) return value(id).role != Role::kScalar;
-    if (depends_on_sum_[id] || op == Op::kConstant || op == Op::kDequant) return false;
-    return op == Op::kCast || is_stored(id);
+    return is_stored(id) || (op == Op::kCast && !depends_on_sum_[id]);
   }
   bool is_stored(ValueId id) const {
     const int g = plan_.group_of[id];
@@ -84,7 +97,7 @@ class Trace {
   void expand(ValueId id) {
     if (!is_per_element(value(id).op))
       return refuse(id, "is one of several matrices that it is computed from");
-    inside_.insert(id);
+    state_.inside.insert(id);
     const ValueInfo& info = chain_.info(id);
     for (size_t i = 0; i < value(id).operands.size(); ++i) {
       const ValueId operand = value(id).operands[i].value;
@@ -93,11 +106,11 @@ class Trace {
       if (info.operand_group[i] >= 0) return refuse(operand, "is read by the group of its row");
       if (rank == 0) continue;
       if (rank == 2 && dims.size() == 2 && dims[0] == 0 && dims[1] == 1 && same_shape(operand)) {
-        matrices_.insert(operand);
+        state_.matrices.insert(operand);
       } else if (rank == 1 && dims.size() == 2 && dims[k_dim_] == 0 && dims[1 - k_dim_] < 0) {
-        vectors_.insert(operand);
+        state_.vectors.insert(operand);
       } else if (rank == 1 && dims.size() == 2 && dims[1 - k_dim_] == 0 && dims[k_dim_] < 0) {
-        read_rows_.insert(operand);
+        state_.read_rows.insert(operand);
         add_row(operand);
       } else {
         return refuse(operand, "is read in another order, or broadcast");
@@ -107,15 +120,15 @@ class Trace {
 
   // Adds what a number for each row is computed from.
   void add_row(ValueId id) {
-    if (!inside_.insert(id).second) return;
+    if (!state_.inside.insert(id).second) return;
     const ValueInfo& info = chain_.info(id);
     if (value(id).op == Op::kSum) {
       const ValueId terms = value(id).operands[0].value;
       const bool along_k = info.summed.size() == 1 && info.summed[0] == k_dim_ &&
                            type(terms).rank() == 2 && same_shape(terms);
       if (!along_k) return refuse(id, "is no sum along K");
-      sums_.insert(id);
-      matrices_.insert(terms);
+      state_.sums.insert(id);
+      state_.matrices.insert(terms);
       return;
     }
     if (!is_per_element(value(id).op))
@@ -131,11 +144,11 @@ class Trace {
 
   // The pass after which a value is known, from 1; 0: it needs no sum.
   int level(ValueId id, std::map<ValueId, int>& known) const {
-    if (id == data_ || inside_.count(id) == 0) return 0;
+    if (id == state_.data || state_.inside.count(id) == 0) return 0;
     if (const auto found = known.find(id); found != known.end()) return found->second;
     int before = 0;
     for (const Use& use : value(id).operands) before = std::max(before, level(use.value, known));
-    return known[id] = before + (sums_.count(id) != 0 ? 1 : 0);
+    return known[id] = before + (state_.sums.count(id) != 0 ? 1 : 0);
   }
 
   const VerifiedChain& chain_;
@@ -143,27 +156,17 @@ class Trace {
   const std::vector<bool>& depends_on_sum_;
   int k_dim_;
   ValueId operand_;
-  ValueId data_ = -1;
   std::string refusal_;
-  std::set<ValueId> matrices_;   // not yet expanded
-  std::set<ValueId> inside_;     // matrices and rows that the kernel computes
-  std::set<ValueId> read_rows_;  // rows that matrices read
-  std::set<ValueId> vectors_;
-  std::set<ValueId> sums_;
+  State state_;
 };
 
 class OperandFormer {
  public:
-  OperandFormer(const VerifiedChain& chain, FusionPlan& plan) : chain_(chain), plan_(plan) {
+  OperandFormer(const VerifiedChain& chain, FusionPlan& plan)
+      : chain_(chain), plan_(plan), depends_on_sum_(depend_on_sums(chain)) {
     users_.resize(chain.num_values());
-    depends_on_sum_.resize(chain.num_values());
     for (ValueId id = 0; id < chain.num_values(); ++id) {
       for (const Use& use : value(id).operands) users_[use.value].push_back(id);
-      depends_on_sum_[id] =
-          is_reduction(value(id).op) ||
-          (is_per_element(value(id).op) && llvm::any_of(value(id).operands, [&](const Use& use) {
-             return depends_on_sum_[use.value];
-           }));
     }
   }
 
@@ -222,7 +225,7 @@ class OperandFormer {
       const bool fits =
           summed_dim_of(user, operand) == k_dim && g >= 0 && fits_group(g, operand, k_dim);
       if (!fits && refusal.empty())
-        refusal = fmt::format("'{}' reads it too, and not as the rows of a product alone",
+        refusal = fmt::format("'{}' reads it too, and not only as the rows of a product",
                               value(user).name);
       if (!llvm::is_contained(found, g)) found.push_back(g);
     }
@@ -349,6 +352,17 @@ class OperandFormer {
 };
 
 }  // namespace
+
+std::vector<bool> depend_on_sums(const VerifiedChain& chain) {
+  std::vector<bool> depend(chain.num_values(), false);
+  for (ValueId id = 0; id < chain.num_values(); ++id) {
+    const Value& v = chain.value(id);
+    depend[id] = is_reduction(v.op) ||
+                 (is_per_element(v.op) &&
+                  llvm::any_of(v.operands, [&](const Use& use) { return depend[use.value]; }));
+  }
+  return depend;
+}
 
 bool form_operands_inside(const VerifiedChain& chain, FusionPlan& plan) {
   return OperandFormer(chain, plan).run();

@@ -7,7 +7,7 @@
 //   n = cast(add(mul(mul(d, s @ "m"), g @ "k"), b @ "k"), bf16);  y = contract "mk,nk->mn"(n, w)
 //
 // Any elementwise value of one matrix, of vectors along K and of numbers for each row is such an
-// operand, if the contractions alone read it, along K. Numbers for each row come from sums along K
+// operand, if only contractions read it, along K. Numbers for each row come from sums along K
 // of elementwise terms of the same matrix; a sum whose terms depend on another sum is a pass of its
 // own over the rows. The lines are those of the chain, and so are the rounding points. Knows no
 // family.
@@ -17,10 +17,13 @@
 
 namespace catenary {
 
-// Moves each such operand into the contractions that read it, with all that it alone needs. Says in
+// Per value, whether it depends on a reduction by elementwise ops and casts only.
+std::vector<bool> depend_on_sums(const VerifiedChain& chain);
+
+// Moves each such operand into the contractions that read it, with all that only it needs. Says in
 // FusionPlan::kept_apart why an operand that depends on sums of its rows is none. Returns whether
-// one was moved. The plan is complete but for norms inside, sums of rows and copies; gains have
-// been moved.
+// one was moved. The plan is complete but for norms inside, sums of rows and copies; gains
+// have been moved.
 bool form_operands_inside(const VerifiedChain& chain, FusionPlan& plan);
 
 }  // namespace catenary

@@ -329,7 +329,8 @@ class Fuser {
 
 FusionPlan fuse_chain(const VerifiedChain& chain, FusionOptions options) {
   FusionPlan plan = Fuser(chain, options.fuse).run();
-  if (options.fuse && options.gains_inside) plan.has_gains_inside = move_gains_inside(chain, plan);
+  if (options.fuse && options.gains_inside)
+    plan.has_gains_inside = move_gains_inside(chain, plan, options.formed_operands);
   if (options.fuse && options.formed_operands)
     plan.has_formed_operands = form_operands_inside(chain, plan);
   if (options.fuse && options.norms_inside) plan.has_norms_inside = move_norms_inside(chain, plan);

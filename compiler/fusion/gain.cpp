@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/fusion/gain.h"
 
+#include "compiler/fusion/formed.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace catenary {
@@ -16,7 +17,10 @@ struct ScaledOperand {
 
 class GainMover {
  public:
-  GainMover(const VerifiedChain& chain, FusionPlan& plan) : chain_(chain), plan_(plan) {
+  GainMover(const VerifiedChain& chain, FusionPlan& plan, bool but_norms)
+      : chain_(chain), plan_(plan) {
+    if (but_norms) left_ = depend_on_sums(chain);
+    left_.resize(chain.num_values());
     users_.resize(chain.num_values());
     for (ValueId id = 0; id < chain.num_values(); ++id) {
       for (const Use& use : value(id).operands) users_[use.value].push_back(id);
@@ -27,6 +31,7 @@ class GainMover {
     bool moved = false;
     for (ValueId id = 0; id < chain_.num_values(); ++id) {
       const auto operand = scaled_operand(id);
+      if (operand && left_[operand->factors.data]) continue;
       moved = (operand && move(*operand)) || moved;
     }
     return moved;
@@ -171,12 +176,13 @@ class GainMover {
   const VerifiedChain& chain_;
   FusionPlan& plan_;
   std::vector<std::vector<ValueId>> users_;
+  std::vector<bool> left_;  // values whose product with a gain is not moved
 };
 
 }  // namespace
 
-bool move_gains_inside(const VerifiedChain& chain, FusionPlan& plan) {
-  return GainMover(chain, plan).run();
+bool move_gains_inside(const VerifiedChain& chain, FusionPlan& plan, bool but_norms) {
+  return GainMover(chain, plan, but_norms).run();
 }
 
 }  // namespace catenary

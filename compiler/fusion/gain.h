@@ -11,8 +11,9 @@
 
 namespace catenary {
 
-// Moves each such operand into the contractions that read it. Returns whether there was one. The
+// Moves each such operand into the contractions that read it. Returns whether there was one.
+// `but_norms`: not where x depends on sums, which formed.h takes. The
 // plan is complete but for norms inside, sums of rows and copies.
-bool move_gains_inside(const VerifiedChain& chain, FusionPlan& plan);
+bool move_gains_inside(const VerifiedChain& chain, FusionPlan& plan, bool but_norms);
 
 }  // namespace catenary

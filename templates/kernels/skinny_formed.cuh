@@ -23,6 +23,7 @@
 #include "epilogue/operand.cuh"
 #include "epilogue/ops.cuh"
 #include "kernels/skinny_work.cuh"
+#include "ptx/bits.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/shared.cuh"
 #include "ptx/sync.cuh"
@@ -125,42 +126,58 @@ struct XFormer<kConfig, FormedX<ValuesProgram, Passes...>> {
     return at;
   }
 
+  // What a program takes of vectors along K, for the lane's chunk number `index` of the K blocks
+  // from `first` on, the last block first.
   template <class Program, class P>
-  static CATENARY_DEVICE void load_operands(const P& params, const SkinnyWorkTile& work, int block,
-                                            int half, typename Program::Operands& operands) {
-    const Coord at = coord(work, block, half);
+  static CATENARY_DEVICE void load_operands(const P& params, const SkinnyWorkTile& work, int first,
+                                            int index, typename Program::Operands& operands) {
+    const int block = first + block_of(index);
+    if (block >= kBlocks || !has_chunk<kConfig>(work, block, index % 2)) return;
+    const Coord at = coord(work, block, index % 2);
     Program::load_weights(params, at, operands);
     Program::load(params, at, operands);
   }
+  static constexpr CATENARY_DEVICE int block_of(int index) { return kChunkBlocks - 1 - index / 2; }
 
-  // Runs a program on the lane's elements of rows of column tile `tile`.
+  // Runs a program on the lane's elements of rows of column tile `tile`. Elements that stay for the
+  // next pass are widened again there: their f32 values would be twice the registers.
   template <class Program, class P>
-  CATENARY_DEVICE void run(const P& params, const SkinnyWorkTile& work, const Elements& elements,
+  CATENARY_DEVICE void run(const P& params, const SkinnyWorkTile& work, Elements& elements,
                            const typename Program::Operands& operands, int block, int half,
                            int tile, Vec<kVec>* out) const {
     constexpr int kPerWord = 4 / kConfig.x_bytes();
     Vec<kVec> given[1 + kRows];
 #pragma unroll
-    for (int w = 0; w < kWords; ++w)
+    for (int w = 0; w < kWords; ++w) {
+      if constexpr (kHeld) renew(elements.word[w]);
       unpack_word<kConfig.formed.data>(elements.word[w], given[0].v + w * kPerWord);
+    }
 #pragma unroll
     for (int r = 0; r < kRows; ++r) given[1 + r] = splat<kVec>(rows[r][tile]);
     Program::values(params, coord(work, block, half), operands, given, out);
   }
 
   // Calls f(i, half, operands) for the chunks that the warp has among the K blocks from `first` on.
+  // Vectors along K are loaded one chunk ahead: ptxas would load those of all chunks first, into
+  // more registers than there are, but moves no load up over a barrier.
   template <class Program, class P, class F>
   static CATENARY_DEVICE void each_chunk(const P& params, const SkinnyWorkTile& work, int first,
                                          const F& f) {
+    constexpr bool kLoads = sizeof(typename Program::Operands) / 4 > 0;
+    typename Program::Operands operands, next{};
+    if constexpr (kLoads) load_operands<Program>(params, work, first, 0, next);
 #pragma unroll
-    for (int i = kChunkBlocks - 1; i >= 0; --i) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        if (first + i >= kBlocks || !has_chunk<kConfig>(work, first + i, half)) continue;
-        typename Program::Operands operands;
-        load_operands<Program>(params, work, first + i, half, operands);
-        f(i, half, operands);
+    for (int index = 0; index < 2 * kChunkBlocks; ++index) {
+      operands = next;
+      if constexpr (kLoads) {
+        if (index + 1 < 2 * kChunkBlocks)
+          load_operands<Program>(params, work, first, index + 1, next);
+        // All lanes arrive: no memory depends on it.
+        warp_barrier();
       }
+      const int block = first + block_of(index);
+      if (block < kBlocks && has_chunk<kConfig>(work, block, index % 2))
+        f(block - first, index % 2, operands);
     }
   }
 
@@ -305,7 +322,7 @@ struct XFormer<kConfig, FormedX<ValuesProgram, Passes...>> {
     each_chunk<ValuesProgram>(params, work, first, [&](int i, int half, const auto& operands) {
 #pragma unroll
       for (int j = 0; j < kXTiles; ++j) {
-        const Elements& from = elements[i][j][half];
+        Elements& from = elements[i][j][half];
         if constexpr (kConfig.row_squares) add_element_squares(from, squares[column / 8 + j]);
         Vec<kVec> values;
         run<ValuesProgram>(params, work, from, operands, first + i, half, column / 8 + j, &values);

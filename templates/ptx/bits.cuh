@@ -14,4 +14,8 @@ CATENARY_DEVICE u32 and_xor(u32 a, u32 mask, u32 flip) {
   return v;
 }
 
+// No instruction. The compiler takes v for a new value: what it has computed from v before it
+// computes again, instead of keeping that in registers.
+CATENARY_DEVICE void renew(u32& v) { asm volatile("" : "+r"(v)); }
+
 }  // namespace catenary

@@ -98,6 +98,20 @@ TEST_CASE("rows that another kernel computes are stored in place of what is form
   REQUIRE(f.plan.beside.size() == 1);
 }
 
+TEST_CASE("a norm of rows that another norm's result is added to") {
+  const Fused f = with_formed(R"(chain c(input x: bf16[8, 64], weight w: bf16[64, 64],
+      weight u: bf16[32, 64]) {
+    a = cast(mul(x @ "mk", rsqrt(sum "mk->m"(square(x))) @ "m"), bf16)
+    y = cast(add(contract "mk,nk->mn"(a, w), a), bf16)
+    n = cast(mul(y @ "mk", rsqrt(sum "mk->m"(square(y))) @ "m"), bf16)
+    z = contract "mk,nk->mn"(n, u)
+    return z: bf16 })");
+  const FusionGroup& last = f.plan.groups.back();
+  REQUIRE(last.formed);
+  CHECK(last.formed->data == f.find("y"));
+  CHECK(last.formed->passes.size() == 1);
+}
+
 TEST_CASE("a norm keeps its kernels where something else reads a part of it; explain says what") {
   const auto reason = [](const std::string& text) {
     const Fused f = with_formed(text);
@@ -109,7 +123,7 @@ TEST_CASE("a norm keeps its kernels where something else reads a part of it; exp
   CHECK(reason(layer_norm("", "y: bf16, n: bf16")) == start + "the caller wants it");
   CHECK(reason(layer_norm("", "y: bf16, s: f32")) == start + "the caller wants 's'");
   CHECK(reason(layer_norm("  e = relu(n)", "y: bf16, e: f32")) ==
-        start + "'e' reads it too, and not as the rows of a product alone");
+        start + "'e' reads it too, and not only as the rows of a product");
   CHECK(reason(layer_norm("  e = relu(d)", "y: bf16, e: f32")) == start + "'e' reads 'd' too");
   // Numbers for each row that no sum gives; two matrices.
   CHECK(reason(R"(chain c(input x: bf16[8, 64], input r: f32[8], weight w: bf16[48, 64]) {

@@ -119,11 +119,12 @@ void add_gains(std::vector<WrittenCase>& cases) {
 }
 
 void add_formed(std::vector<WrittenCase>& cases) {
-  for (const char* m : {"1", "8", "13", "24", "33"}) {
+  for (const char* m : {"1", "8", "13", "24", "40", "64", "65"}) {
     for (const char* data : {"bf16", "f16", "f32"}) {
       const char* dtype = data[0] == 'f' && data[1] == '1' ? "f16" : "bf16";
-      cases.push_back(made(fmt::format("LayerNorm, {} rows {}", m, data),
-                           layer_norm(m, m[0] == '2' ? 1024 : 1096, data, dtype)));
+      cases.push_back(
+          made(fmt::format("LayerNorm, {} rows {}", m, data),
+               layer_norm(m, std::string(m).size() > 1 && m[0] != '1' ? 1024 : 1096, data, dtype)));
     }
     cases.push_back(
         made(fmt::format("RMSNorm rounded, {} rows", m), rounded_rms_norm(m, 1024, "bf16")));
@@ -132,8 +133,8 @@ void add_formed(std::vector<WrittenCase>& cases) {
   cases.push_back(made("LayerNorm, symbol", layer_norm("M", 584, "bf16", "bf16"), "",
                        {0, 1, 8, 9, 24, 25, 40}));
   for (const char* tile :
-       {"skinny4x2s4r1g2p5", "skinny8x1s2r1g4p2", "skinny4x2s4r1g2p5x8", "skinny8x1s2r1g2p3a",
-        "skinny4x1s2r1g2p3c2", "skinny4x2s1r1g2p2t2c4", "skinny4x1s2r1g2p1c2n5"}) {
+       {"skinny2x2s8r1g2p9", "skinny4x1s4r1g4p3", "skinny2x2s8r1g2p9x8", "skinny4x1s4r1g2p5a",
+        "skinny4x1s2r1g2p3c2", "skinny4x1s1r1g2p2t2c4", "skinny4x1s2r1g2p1c2n5"}) {
     cases.push_back(made("LayerNorm, 13 rows", layer_norm("13", 1088, "bf16", "bf16"), tile));
   }
 }

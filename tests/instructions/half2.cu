@@ -18,8 +18,8 @@ extern "C" __global__ void __launch_bounds__(256) half2_pairs(const __grid_const
   const u8* in = static_cast<const u8*>(p.ptr[0]);
   u8* out = static_cast<u8*>(p.ptr[1]);
   griddepcontrol_wait();
-  const u32 difference =
-      sub_bf16x2(ld_global_u32(in + 4 * t), ld_global_u32(in + 4 * (kValues + t)));
+  u32 difference = sub_bf16x2(ld_global_u32(in + 4 * t), ld_global_u32(in + 4 * (kValues + t)));
+  renew(difference);
   st_global_u32(out + 4 * t, difference);
   st_global_u32(out + 4 * (kValues + t), sub_f16x2(ld_global_u32(in + 4 * (2 * kValues + t)),
                                                    ld_global_u32(in + 4 * (3 * kValues + t))));

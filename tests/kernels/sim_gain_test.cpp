@@ -138,15 +138,15 @@ TEST_SUITE("the gain inside, in the simulator") {
 
   TEST_CASE("a symbol: inside for as many rows as the kernel takes, outside for more") {
     std::string text = gained({.m = "M", .k = 1024});
-    text.insert(text.find('('), "[M in 0..40]");
+    text.insert(text.find('('), "[M in 0..80]");
     SimulatedChainOptions options;
     options.target = "h200";
-    for (const i64 symbol : {0, 1, 9, 24, 25, 40}) {
+    for (const i64 symbol : {0, 1, 9, 24, 25, 70}) {
       options.symbol = symbol;
       auto chain = SimulatedChain::make(text, options);
       REQUIRE(chain);
       const auto& kernels = chain->plan().buckets[find_bucket(chain->plan(), symbol)].kernels;
-      CHECK((kernels.size() == 1) == (symbol <= 24));
+      CHECK((kernels.size() == 1) == (symbol <= kSkinnyNormRows));
       CHECK(chain->run(1).name == "");
     }
   }
@@ -204,7 +204,7 @@ TEST_SUITE("the gain inside, in the simulator") {
   }
 
   TEST_CASE("outside: more rows than the kernel takes, an unaligned gain, one order of sums") {
-    const Form many{.m = "33"};
+    const Form many{.m = "65"};
     const SimulatedChain wide = make(gained(many));
     CHECK(skinny_of(wide) == nullptr);
     runs(wide);

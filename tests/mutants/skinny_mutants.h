@@ -26,14 +26,17 @@ inline constexpr Mutant kSkinnyMutants[] = {
      .planted = "X is loaded and multiplied before the dependency wait",
      .base = "skinny after a kernel",
      .file = "kernels/skinny.cuh",
-     .text = "  if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();\n\n  typename "
-             "T::Accumulators acc = {};\n  typename T::Squares squares = {};\n  "
-             "mma_slice<kConfig>(params, work, m, slice, barriers, registers, acc, squares);\n",
-     .in_place = "\n  typename T::Accumulators acc = {};\n  typename T::Squares squares = {};\n  "
-                 "mma_slice<kConfig>(params, work, m, slice, barriers, registers, acc, "
-                 "squares);\n  if "
-                 "constexpr (kConfig.loads.w_is_weight) "
-                 "griddepcontrol_wait();\n",
+     .text = "  if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();\n\n"
+             "  XFormer<kConfig, Form> former;\n"
+             "  if constexpr (kConfig.formed.used) former.prepare(params, work, m);\n"
+             "  typename T::Accumulators acc = {};\n  typename T::Squares squares = {};\n"
+             "  mma_slice<kConfig>(params, work, m, slice, barriers, former, registers, acc, "
+             "squares);\n",
+     .in_place = "  XFormer<kConfig, Form> former;\n"
+                 "  typename T::Accumulators acc = {};\n  typename T::Squares squares = {};\n"
+                 "  mma_slice<kConfig>(params, work, m, slice, barriers, former, registers, acc, "
+                 "squares);\n"
+                 "  if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();\n",
      .faults = "before_dependency_wait"},
     {.name = "skinny_operands_before_wait",
      .planted =

@@ -65,7 +65,9 @@ const Sample kSamples[] = {
   st_global_u16(p, f32_to_e4m3x2(bits_to_f32(n), 1.0f) + f32_to_e5m2x2(1.0f, bits_to_f32(n)));
   st_global_u32(p, e4m3x2_to_f16x2(n) + e5m2x2_to_f16x2(n));)"},
     {"bits.cuh", "sm_80", "#include \"ptx/global.cuh\"\n", R"(
-  st_global_u32(p, and_xor(n, 15u, 3u));)"},
+  u32 word = and_xor(n, 15u, 3u);
+  renew(word);
+  st_global_u32(p, word);)"},
     {"half2.cuh", "sm_80", "#include \"ptx/global.cuh\"\n", R"(
   st_global_u32(p, mul_bf16x2(n, n + 1) + mul_f16x2(n, n + 1));)"},
     {"half2.cuh", "sm_90", "#include \"ptx/global.cuh\"\n", R"(

@@ -20,6 +20,7 @@ struct Case {
   bool gated = false;
   const char* target = "h200";
   bool gain = false;  // and a norm
+  bool layer_norm = false;
 };
 
 // The same products, over the rows that the gain has multiplied, times the norm's scale.
@@ -52,6 +53,15 @@ std::string text_of(const Case& c) {
         "  xe = cast(mul(x @ \"mk\", e @ \"k\"), {0})\n{2}",
         c.dtype, 1.0 / static_cast<double>(c.k), scaled_rows(body));
   }
+  if (c.layer_norm) {
+    extra += fmt::format(", weight e: f32[{0}], weight i: f32[{0}]", c.k);
+    while (body.find("(x, ") != std::string::npos) body.replace(body.find("(x, "), 4, "(n, ");
+    body = fmt::format(
+        "  t = mul(sum \"mk->m\"(x), {1})\n  d = sub(x @ \"mk\", t @ \"m\")\n"
+        "  s = rsqrt(add(mul(sum \"mk->m\"(square(d)), {1}), 0.00001))\n"
+        "  n = cast(add(mul(mul(d, s @ \"m\"), e @ \"k\"), i @ \"k\"), {0})\n{2}",
+        c.dtype, 1.0 / static_cast<double>(c.k), body);
+  }
   body += c.epilogue ? "  z = add(silu(add(y, b)), r)\n" : "";
   return fmt::format(
       "chain a(input x: {0}[{1}, {3}], weight w: {0}[{2}, {3}]{4}) {{\n{5}"
@@ -74,6 +84,7 @@ void add_source(const Case& c, const PlanOptions& options, std::vector<Source>& 
   if (family_name(kernel) != "skinny") return;
   CHECK(kernel.config.get<SkinnyConfig>().gain.used == c.gain);
   CHECK(kernel.config.get<SkinnyConfig>().row_squares == c.gain);
+  CHECK(kernel.config.get<SkinnyConfig>().formed.used == c.layer_norm);
   const std::string name = tile_name(kernel.config.get<SkinnyConfig>());
   sources.push_back(
       {fmt::format("{} split {}", name, kernel.config.get<SkinnyConfig>().schedule.split_k),
@@ -91,6 +102,10 @@ std::vector<Source> candidates(const Case& c) {
   if (c.dtype == std::string("f32")) problem.base.space.math = MathMode::kTF32;
   problem.base.dual = c.gated;
   problem.base.gain.used = problem.base.row_squares = c.gain;
+  if (c.layer_norm) {
+    problem.base.formed = {true, DType::kBF16, 2, 2};
+    problem.passes = 2;
+  }
   problem.weight_bytes = c.n * problem.base.k_blocks() * 128 * problem.base.num_accumulators();
   const auto ranked = skinny_candidates(problem, llvm::cantFail(find_target(c.target)), {});
   for (const Candidate& candidate : ranked) {
@@ -119,7 +134,9 @@ int count_spills(const Nvrtc& nvrtc, const Case& c, size_t most) {
   auto results = nvrtc.compile_all(jobs);
   const std::string what = fmt::format("{}: {} {}x{}x{}{}{}{}", c.target, c.dtype, c.m, c.n, c.k,
                                        c.epilogue ? " with epilogue" : "", c.gated ? ", gated" : "",
-                                       c.gain ? ", norm and gain inside" : "");
+                                       c.gain         ? ", norm and gain inside"
+                                       : c.layer_norm ? ", LayerNorm inside"
+                                                      : "");
   std::string registers;
   int spills = 0;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -210,6 +227,22 @@ TEST_CASE("with a norm and a gain inside: the three best do not spill") {
   for (Case c : kCases) {
     c.gain = true;
     CHECK(count_spills(*nvrtc, c, 3) == 0);
+  }
+}
+
+TEST_CASE("with a LayerNorm inside: the best does not spill") {
+  const Nvrtc* nvrtc = nvrtc_or_skip();
+  if (nvrtc == nullptr) return;
+  const Case kCases[] = {
+      {"bf16", 1, 2304, 768, true},         {"bf16", 1, 2048, 4096, true},
+      {"bf16", 8, 4096, 14336, true},       {"f16", 16, 2048, 4096, true},
+      {"bf16", 24, 6144, 4096, true},       {"bf16", 13, 3000, 1160, true},
+      {"bf16", 32, 3072, 768, true},        {"bf16", 48, 4096, 1024, true},
+      {"bf16", 8, 14336, 4096, true, true}, {"bf16", 8, 2048, 4096, true, false, "a100"},
+  };
+  for (Case c : kCases) {
+    c.layer_norm = true;
+    CHECK(count_spills(*nvrtc, c, 1) == 0);
   }
 }
 

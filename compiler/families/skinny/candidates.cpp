@@ -57,7 +57,7 @@ int estimated_registers(const SkinnyConfig& c) {
   // The rows of a chunk as they are in memory become X one after another; vectors and values of the
   // program for two blocks.
   const int formed = !c.formed.used ? 0
-                                    : 24 + (c.formed.sums + c.formed.rows) * tiles +
+                                    : 52 + (c.formed.sums + c.formed.rows) * tiles +
                                           part * c.loads.x_columns * (c.x_words() / 4 - 1);
   return rest + chunks + squares + gain + formed + part * c.loads.x_columns +
          c.tile.row_tiles * (c.loads.register_blocks * 16 + tiles * 4);
@@ -119,8 +119,10 @@ void fit_gain(const Target& target, SkinnyConfig& c) {
   }
 }
 
-// Rows that are in registers whole need not be loaded again for each pass over them.
+// Rows that are in registers whole need not be loaded again for each pass over them. 128 registers
+// of them spilled on sm_80.
 void fit_formed(const Target& target, SkinnyConfig& c) {
+  constexpr i32 kMostHeld = 96;
   if (!c.formed.used) return;
   SkinnyConfig held = c;
   held.loads.x_chunks = 1;
@@ -128,7 +130,8 @@ void fit_formed(const Target& target, SkinnyConfig& c) {
     --held.loads.register_blocks;
     ++held.loads.shared_blocks;
   }
-  if (resident_ctas(target, held) > 0) {
+  const i32 registers = c.warp_blocks() * c.loads.x_columns * c.x_words() / 4;
+  if (registers <= kMostHeld && resident_ctas(target, held) > 0) {
     c = held;
     return;
   }
