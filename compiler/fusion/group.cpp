@@ -75,8 +75,11 @@ class ProgramBuilder {
   void store_column_sums(const ColumnSums& sums) {
     store(sums.value, memory_.column_sums.at(sums.value));
     const SummedRows rows = summed_rows(chain_.info(sums.value).type, sums.summed);
-    program_.tensors.back().summed_rows = rows.size;
-    program_.tensors.back().row_stride = rows.row_stride;
+    TensorUse& tensor = program_.tensors.back();
+    tensor.summed_rows = rows.size;
+    tensor.row_stride = rows.row_stride;
+    tensor.rows = chain_.info(fusion_.groups[group_].anchors[0].value).rows;
+    if (tensor.rows) tensor.group_step = rows.row_stride;
   }
 
   int load_column_sums(ValueId id) { return load(id, memory_.column_sums.at(id), identity(rank_)); }
@@ -209,6 +212,19 @@ class ProgramBuilder {
   std::map<std::pair<ValueId, DimMap>, int> memo_;
   std::set<std::string> names_;
 };
+
+// The ends by which the group's kernel finds groups: of a sum by group, of operands by group.
+void add_ends(const VerifiedChain& chain, const FusionGroup& group, GroupTensors& tensors) {
+  for (const GroupAnchor& anchor : group.anchors) {
+    if (const auto& terms = chain.info(anchor.value).grouped_terms)
+      tensors.add_location(parameter_location(chain, terms->ends));
+  }
+  for (const GroupProgram* program : {&tensors.prologue, &tensors.program}) {
+    for (const TensorUse& tensor : program->tensors) {
+      if (tensor.rows) tensors.add_location(parameter_location(chain, tensor.rows->ends));
+    }
+  }
+}
 
 MemoryLocation location_of(const VerifiedChain& chain, const MemoryMap& memory, ValueId id) {
   if (chain.value(id).op == Op::kParameter) return parameter_location(chain, id);
@@ -366,10 +382,12 @@ MemoryLocation workspace_location(MemoryMap& memory, std::string name, DType dty
 void map_column_sums(const VerifiedChain& chain, const FusionGroup& group, MemoryMap& memory) {
   for (const ColumnSums& sums : group.column_sums) {
     const SummedRows rows = summed_rows(chain.info(sums.value).type, sums.summed);
+    const auto& ragged = chain.info(group.anchors[0].value).rows;
+    const i64 groups = ragged ? chain.info(ragged->ends).type.shape[0].size : 0;
     memory.column_sums[sums.value] = workspace_location(
         memory, fmt::format("sums of {} rows of {}", kSummedRows, chain.value(sums.value).name),
         DType::kF32, rows.strides,
-        4 * ceil_div(rows.size.size, i64{kSummedRows}) * rows.row_stride);
+        4 * (ceil_div(rows.size.size, i64{kSummedRows}) + groups) * rows.row_stride);
   }
 }
 
@@ -467,6 +485,7 @@ GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,
   }
   for (const ColumnSums& sums : group.column_sums) program.store_column_sums(sums);
   for (int i : group.copies) program.store(chain.chain().outputs[i].value, memory.copies.at(i));
+  add_ends(chain, group, tensors);
   return tensors;
 }
 
