@@ -34,6 +34,7 @@ target_sources(catenary PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/
                ${PROJECT_SOURCE_DIR}/include/catenary/facts.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/gradient.h
                ${PROJECT_SOURCE_DIR}/include/catenary/gradient.hpp
+               ${PROJECT_SOURCE_DIR}/include/catenary/groups.h
                ${PROJECT_SOURCE_DIR}/include/catenary/log.hpp
                ${PROJECT_SOURCE_DIR}/include/catenary/pack.h
                ${PROJECT_SOURCE_DIR}/include/catenary/pack.hpp

@@ -23,10 +23,12 @@ struct Use {
   bool operator==(const Use&) const = default;
 };
 
-// A label of a contraction that ends in device memory divide into groups (mixture of experts).
-// "mk,enk->mn" with label m, group e: rows ends[e-1] to ends[e] - 1 of m use weight e.
+// A label that ends in device memory divide into groups (mixture of experts). "mk,enk->mn" with
+// label m, group e: rows ends[e-1] to ends[e] - 1 of m use weight e.
 struct RaggedLabel {
-  char label = 0;     // partitioned: an M label (M-grouped), or a K label (K-grouped, "mn,mk->enk")
+  // Partitioned: an M label of a contraction (M-grouped) or a K label of it (K-grouped,
+  // "mn,mk->enk"), a label that a sum adds per group ("mn->en"), or one of an elementwise value.
+  char label = 0;
   char group = 0;     // the expert label
   ValueId ends = -1;  // i32[groups] parameter
   bool operator==(const RaggedLabel&) const = default;
@@ -50,7 +52,7 @@ struct Value {
   std::string equation;           // kContract "mk,nk->mn"; a reduction "mn->n"
   bool true_f32 = false;          // kContract on f32 operands: f32 instead of tf32 multiplications
   bool fast_accum = false;        // kContract on fp8: sums stay in the tensor cores' precision
-  std::optional<RaggedLabel> ragged;  // kContract
+  std::optional<RaggedLabel> ragged;  // kContract, kSum, elementwise ops, kCast
   ScaleBlock block;                   // kDequant
   Location at;
 

@@ -105,6 +105,11 @@ class Finder {
     }
     if (!value.ragged) return;
     keep_ends(value.ragged->ends);
+    if (info.grouped_terms) {
+      keep(root(value.operands[0].value, info.grouped_terms->dim));
+      keep(root(id, info.grouped_terms->group));
+    }
+    if (!info.contraction) return;
     const Contraction& c = *info.contraction;
     const auto keep_label = [&](const ContractionLabel& label) {
       if (label.left >= 0) keep(root(value.operands[0].value, label.left));

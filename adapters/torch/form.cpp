@@ -86,6 +86,9 @@ class SizeSources {
         sources[d] = sources_[operand][dim];
       }
     }
+    // A sum by group: the groups of the result are those of the ends.
+    if (info.grouped_terms)
+      sources[info.grouped_terms->group] = sources_[info.grouped_terms->ends][0];
   }
 
   const VerifiedChain& chain_;

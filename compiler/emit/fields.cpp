@@ -45,6 +45,12 @@ Fields fields_of(const RaggedGroups& r) {
   return fields;
 }
 
+Fields fields_of(const GroupEnds& e) {
+  Fields fields;
+  fields.add("num_groups", e.num_groups).add("slot", e.slot).add("dim", e.dim);
+  return fields;
+}
+
 Fields fields_of(const MatrixOperand& o) {
   const MatrixOperand d;
   Fields fields;

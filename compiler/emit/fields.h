@@ -54,6 +54,7 @@ class Fields {
 // The parts that the configs of several families have.
 Fields fields_of(const ContractionSpace& space);
 Fields fields_of(const RaggedGroups& ragged);
+Fields fields_of(const GroupEnds& ends);
 Fields fields_of(const MatrixOperand& operand);
 Fields fields_of(const Sm90Operand& operand);
 

@@ -64,24 +64,39 @@ Program bind_program(const GroupContext& context, const GroupProgram& program, c
   return bound;
 }
 
+std::optional<GroupedRows> rows_by_group(const GroupProgram& program) {
+  for (const TensorUse& tensor : program.tensors) {
+    if (tensor.rows) return tensor.rows;
+  }
+  return std::nullopt;
+}
+
 Error check_group_operands(const GroupContext& context, const GroupProgram& program) {
   const auto& anchors = context.group.anchors;
-  std::optional<GroupedRows> known;
-  if (!anchors.empty()) known = context.chain.info(anchors[0].value).rows;
+  const std::optional<GroupedRows> known =
+      anchors.empty() ? rows_by_group(program) : context.chain.info(anchors[0].value).rows;
   for (const TensorUse& tensor : program.tensors) {
     if (!tensor.rows ||
         (known && known->dim == tensor.rows->dim && known->ends == tensor.rows->ends)) {
       continue;
     }
-    return make_error(
-        ErrorCode::kUnsupported,
-        "'{}' is read by the group of a row outside the kernel of the ragged contraction, which "
-        "alone knows it: {}",
-        context.tensors.locations[tensor.location].binding.name,
-        context.options.fuse ? "apply it before any operation that starts another kernel"
-                             : "leave fusion on");
+    return make_error(ErrorCode::kInternal,
+                      "'{}' is read by the group of a row in a kernel that does not know it",
+                      context.tensors.locations[tensor.location].binding.name);
   }
   return Error::success();
+}
+
+GroupEnds bind_ends(const GroupContext& context, ValueId ends, int dim) {
+  const MemoryLocation wanted = parameter_location(context.chain, ends);
+  const auto found = llvm::find_if(context.tensors.locations, [&](const MemoryLocation& place) {
+    return place.binding.kind == wanted.binding.kind && place.binding.index == wanted.binding.index;
+  });
+  GroupEnds bound;
+  bound.num_groups = context.chain.info(ends).type.shape[0].size;
+  bound.slot = static_cast<i32>(found - context.tensors.locations.begin());
+  bound.dim = dim;
+  return bound;
 }
 
 namespace {

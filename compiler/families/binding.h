@@ -43,9 +43,15 @@ int add_tensors(Space& space, const GroupProgram& program, llvm::ArrayRef<int> d
 Program bind_program(const GroupContext& context, const GroupProgram& program, const Space& space,
                      int first);
 
-// kUnsupported when the program takes an operand by the group of a row that the kernel does not
-// know: only that of the ragged contraction with these rows does.
+// The rows by whose groups the program takes operands; nothing if it takes none.
+std::optional<GroupedRows> rows_by_group(const GroupProgram& program);
+
+// kInternal when the program takes an operand by the group of a row that its kernel does not know:
+// fusion leaves such a value to a pointwise kernel, which finds the groups of one dimension's rows.
 Error check_group_operands(const GroupContext& context, const GroupProgram& program);
+
+// The ends in parameter `ends`, one of the kernel's tensors; `dim`: GroupEnds::dim.
+GroupEnds bind_ends(const GroupContext& context, ValueId ends, int dim);
 
 // Which operand of a contraction is A, whose free labels are M.
 struct Orientation {

@@ -34,12 +34,20 @@ class SumMover {
            forms_rows(plan_.group_of[operand(g)], g);
   }
 
-  // The rows of a tile of ragged groups do not begin at a multiple of kSummedRows.
+  // The rows that a kernel sums begin at those of its tiles: of ragged rows, where a group begins.
   bool forms_rows(int source, int reader) const {
     if (source < 0 || source >= reader) return false;
     const FusionGroup& group = plan_.groups[source];
     return group.kind == FusionGroup::Kind::kContraction && group.row_squares < 0 && !group.gain &&
-           !group.formed && !chain_.value(group.anchors[0].value).ragged;
+           !group.formed && sums_tiles(group.anchors[0].value, sum(reader));
+  }
+
+  bool sums_tiles(ValueId contraction, ValueId sum) const {
+    const auto& terms = chain_.info(sum).grouped_terms;
+    if (!chain_.value(contraction).ragged) return !terms;
+    const auto& rows = chain_.info(contraction).rows;
+    return terms && rows && rows->dim == terms->dim && rows->ends == terms->ends &&
+           chain_.info(sum).summed.size() == 1;
   }
 
   bool move(int g) {

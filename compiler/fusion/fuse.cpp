@@ -29,6 +29,9 @@ std::string_view anchor_text(Op op) {
 // reads it.
 bool has_place(Op op) { return op != Op::kParameter && op != Op::kConstant && op != Op::kDequant; }
 
+// Who reads an operand by group, for messages.
+constexpr std::string_view kByGroup = "a kernel takes by group";
+
 bool same_shape(llvm::ArrayRef<Dim> a, llvm::ArrayRef<Dim> b) { return a == b; }
 
 std::string shape_text(llvm::ArrayRef<Dim> shape) {
@@ -61,7 +64,7 @@ class Fuser {
   llvm::ArrayRef<Dim> shape(ValueId id) const { return chain_.info(id).type.shape; }
   int group_of(ValueId id) const { return plan_.group_of[id]; }
 
-  // An operand that an epilogue takes by group must be 0 in a row of no group, so it is loaded and
+  // An operand that a kernel takes by group must be 0 in a row of no group, so it is loaded and
   // never recomputed: one that depends only on parameters is stored by a kernel before.
   void materialise_group_operands() {
     std::vector<bool> computed(chain_.num_values(), false);  // needs a contraction or a sum
@@ -72,8 +75,7 @@ class Fuser {
         const ValueId operand = v.operands[i].value;
         computed[id] = computed[id] || computed[operand];
         const auto& groups = chain_.info(id).operand_group;
-        if (!groups.empty() && groups[i] >= 0 && !computed[operand])
-          materialise(operand, "an epilogue reads");
+        if (!groups.empty() && groups[i] >= 0 && !computed[operand]) materialise(operand, kByGroup);
       }
     }
   }
@@ -105,16 +107,23 @@ class Fuser {
     if (group_of(id) >= 0 || !has_place(v.op)) return;
     if (fuse_) {
       place_ready();
-      if (join_reader(id)) return;
+      if (group_of(id) >= 0 || join_reader(id)) return;
     }
+    store_apart(id, reader);
+  }
+
+  // The same by a pointwise group that has only such values.
+  void store_apart(ValueId id, std::string_view reader) {
     for (size_t g = 0; fuse_ && g < plan_.groups.size(); ++g) {
-      if (pending_group_[g] && same_shape(plan_.groups[g].shape, shape(id))) {
+      if (pending_group_[g] && same_shape(plan_.groups[g].shape, shape(id)) &&
+          knows_groups(static_cast<int>(g), id)) {
         join(static_cast<int>(g), id);
         return;
       }
     }
     add_group(Kind::kPointwise, id,
-              fmt::format("'{}' depends only on parameters, and {} it in memory", v.name, reader));
+              fmt::format("'{}' depends only on parameters, and {} it in memory", value(id).name,
+                          reader));
     pending_group_.resize(plan_.groups.size());
     pending_group_.back() = true;
   }
@@ -181,6 +190,7 @@ class Fuser {
     for (size_t g = 0; g < plan_.groups.size(); ++g) {
       const FusionGroup& group = plan_.groups[g];
       if (!same_shape(group.shape, shape(id))) continue;
+      if (!knows_groups(static_cast<int>(g), id)) continue;
       const std::vector<bool> read = leaves_of(group.values, static_cast<int>(g));
       i64 shared = 0, added = 0;
       for (ValueId leaf = 0; leaf < chain_.num_values(); ++leaf) {
@@ -253,11 +263,34 @@ class Fuser {
     return latest;
   }
 
-  // Does `id` read every value of `group` at its own coordinates? A transposed use needs memory.
+  bool takes_by_group(ValueId id) const {
+    return llvm::any_of(chain_.info(id).operand_group, [](int dim) { return dim >= 0; });
+  }
+
+  // Does the kernel of `group` know the groups of the rows by which `id` takes operands? That of
+  // the ragged contraction of these rows does, and a pointwise kernel finds those of one dimension.
+  bool knows_groups(int group, ValueId id) const {
+    if (!takes_by_group(id)) return true;
+    const GroupedRows& rows = *chain_.info(id).rows;
+    const auto same = [&](const std::optional<GroupedRows>& known) {
+      return known && known->dim == rows.dim && known->ends == rows.ends;
+    };
+    const FusionGroup& to = plan_.groups[group];
+    if (to.kind == Kind::kReduction) return false;
+    if (to.kind == Kind::kContraction) return same(chain_.info(to.anchors[0].value).rows);
+    return llvm::all_of(to.values, [&](ValueId other) {
+      return !takes_by_group(other) || same(chain_.info(other).rows);
+    });
+  }
+
+  // Does `id` read every value of `group` at its own coordinates? A transposed use needs memory,
+  // and so does one by group.
   bool reads_in_place(ValueId id, int group) const {
     const Value& v = value(id);
     for (size_t i = 0; i < v.operands.size(); ++i) {
       if (group_of(v.operands[i].value) != group) continue;
+      if (!chain_.info(id).operand_group.empty() && chain_.info(id).operand_group[i] >= 0)
+        return false;
       const auto& dims = chain_.info(id).operand_dims[i];
       for (size_t d = 0; d < dims.size(); ++d) {
         if (dims[d] != static_cast<int>(d) && shape(id)[d] != Dim{1, false}) return false;
@@ -266,9 +299,19 @@ class Fuser {
     return true;
   }
 
+  void store_group_operands(ValueId id) {
+    const auto& groups = chain_.info(id).operand_group;
+    for (size_t i = 0; i < groups.size(); ++i) {
+      const ValueId operand = value(id).operands[i].value;
+      if (groups[i] >= 0 && group_of(operand) < 0 && has_place(value(operand).op))
+        store_apart(operand, kByGroup);
+    }
+  }
+
   void place(ValueId id) {
     const Value& v = value(id);
     if (!has_place(v.op) || group_of(id) >= 0) return;
+    if (takes_by_group(id)) store_group_operands(id);
     if (v.op == Op::kContract || is_reduction(v.op)) return place_anchor(id);
     const int latest = operands_group(v);
     if (!fuse_) {
@@ -276,14 +319,18 @@ class Fuser {
       pending_group_.resize(plan_.groups.size());
       return;
     }
-    if (latest < 0) return;  // recomputed where it is read
-    const bool same = same_shape(plan_.groups[latest].shape, shape(id));
-    if (same && reads_in_place(id, latest)) return join(latest, id);
+    if (latest < 0 && !takes_by_group(id)) return;  // recomputed where it is read
+    const bool same = latest >= 0 && same_shape(plan_.groups[latest].shape, shape(id));
+    const bool known = latest >= 0 && knows_groups(latest, id);
+    if (same && known && reads_in_place(id, latest)) return join(latest, id);
     add_group(
         Kind::kPointwise, id,
-        same ? fmt::format("'{}' reads a value of the kernel before it in another order", v.name)
-             : fmt::format("'{}' is {}, the kernel before it computes {}", v.name,
-                           shape_text(shape(id)), shape_text(plan_.groups[latest].shape)));
+        latest < 0 || !known
+            ? fmt::format("'{}' takes an operand by the group of a row, which its kernel finds",
+                          v.name)
+        : same ? fmt::format("'{}' reads a value of the kernel before it in another order", v.name)
+               : fmt::format("'{}' is {}, the kernel before it computes {}", v.name,
+                             shape_text(shape(id)), shape_text(plan_.groups[latest].shape)));
     pending_group_.resize(plan_.groups.size());
   }
 

@@ -9,6 +9,19 @@
 namespace catenary {
 namespace {
 
+// The ends by which the group's kernel finds groups: of a sum by group, of operands by group.
+void add_ends(const VerifiedChain& chain, const FusionGroup& group, GroupTensors& tensors) {
+  for (const GroupAnchor& anchor : group.anchors) {
+    if (const auto& terms = chain.info(anchor.value).grouped_terms)
+      tensors.add_location(parameter_location(chain, terms->ends));
+  }
+  for (const GroupProgram* program : {&tensors.prologue, &tensors.program}) {
+    for (const TensorUse& tensor : program->tensors) {
+      if (tensor.rows) tensors.add_location(parameter_location(chain, tensor.rows->ends));
+    }
+  }
+}
+
 MemoryLocation location_of(const VerifiedChain& chain, const MemoryMap& memory, ValueId id) {
   if (chain.value(id).op == Op::kParameter) return parameter_location(chain, id);
   return memory.home.at(id);
@@ -173,10 +186,12 @@ MemoryLocation workspace_location(MemoryMap& memory, std::string name, DType dty
 void map_column_sums(const VerifiedChain& chain, const FusionGroup& group, MemoryMap& memory) {
   for (const ColumnSums& sums : group.column_sums) {
     const SummedRows rows = summed_rows(chain.info(sums.value).type, sums.summed);
+    const auto& ragged = chain.info(group.anchors[0].value).rows;
+    const i64 groups = ragged ? chain.info(ragged->ends).type.shape[0].size : 0;
     memory.column_sums[sums.value] = workspace_location(
         memory, fmt::format("sums of {} rows of {}", kSummedRows, chain.value(sums.value).name),
         DType::kF32, rows.strides,
-        4 * ceil_div(rows.size.size, i64{kSummedRows}) * rows.row_stride);
+        4 * (ceil_div(rows.size.size, i64{kSummedRows}) + groups) * rows.row_stride);
   }
 }
 
@@ -314,6 +329,7 @@ GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,
   }
   for (const ColumnSums& sums : group.column_sums) program.store_column_sums(sums);
   for (int i : group.copies) program.store(chain.chain().outputs[i].value, memory.copies.at(i));
+  add_ends(chain, group, tensors);
   return tensors;
 }
 

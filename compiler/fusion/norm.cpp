@@ -30,6 +30,7 @@ class NormMover {
     if (group.kind != FusionGroup::Kind::kReduction) return -1;
     const ValueId sum = group.anchors[0].value;
     const ValueInfo& info = chain_.info(sum);
+    if (info.grouped_terms) return -1;
     if (value(sum).op != Op::kSum || info.summed.size() != 1 || info.type.rank() != 1) return -1;
     const Value& square = value(value(sum).operands[0].value);
     const bool is_product = square.op == Op::kMul &&

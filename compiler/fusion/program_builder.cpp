@@ -61,8 +61,11 @@ void ProgramBuilder::store(ValueId id, const MemoryLocation& location) {
 void ProgramBuilder::store_column_sums(const ColumnSums& sums) {
   store(sums.value, memory_.column_sums.at(sums.value));
   const SummedRows rows = summed_rows(chain_.info(sums.value).type, sums.summed);
-  program_.tensors.back().summed_rows = rows.size;
-  program_.tensors.back().row_stride = rows.row_stride;
+  TensorUse& tensor = program_.tensors.back();
+  tensor.summed_rows = rows.size;
+  tensor.row_stride = rows.row_stride;
+  tensor.rows = chain_.info(fusion_.groups[group_].anchors[0].value).rows;
+  if (tensor.rows) tensor.group_step = rows.row_stride;
 }
 
 int ProgramBuilder::load_column_sums(ValueId id) {

@@ -7,7 +7,8 @@ namespace catenary {
 namespace {
 
 bool mergeable(const Axis& outer, const Axis& inner) {
-  if (outer.kind != inner.kind || inner.extent.scale != 0) return false;
+  if (outer.kind != inner.kind || outer.kind == AxisKind::kApart) return false;
+  if (inner.extent.scale != 0) return false;
   if (inner.extent.size > 0 && outer.extent.size > kMaxAxisSize / inner.extent.size) return false;
   for (size_t t = 0; t < outer.stride.size(); ++t) {
     if (outer.stride[t] != inner.stride[t] * inner.extent.size) return false;
@@ -20,7 +21,7 @@ bool mergeable(const Axis& outer, const Axis& inner) {
 void merge_axes(Space& space) {
   llvm::SmallVector<Axis, 8> merged;
   for (const Axis& axis : space.axes) {
-    if (axis.extent == Extent(1)) continue;
+    if (axis.extent == Extent(1) && axis.kind != AxisKind::kApart) continue;
     if (!merged.empty() && mergeable(merged.back(), axis)) {
       Axis& outer = merged.back();
       const i64 inner = axis.extent.size;

@@ -12,8 +12,9 @@
 namespace catenary {
 
 // What an axis is to the kernel. Only axes of one kind merge.
-// kGroup: a ragged group's own axis of the result.
-enum class AxisKind : u8 { kTerm, kGroup, kBatch, kM, kN, kFree };
+// kGroup: a ragged group's own axis of the result. kApart: an axis whose index the kernel needs, of
+// ragged rows or of their groups: it neither merges nor vanishes.
+enum class AxisKind : u8 { kTerm, kGroup, kBatch, kM, kN, kFree, kApart };
 
 // Coordinates are 32 bits wide in the kernels (Coord in templates/epilogue/vec.cuh); half of that
 // leaves room for a tile that reaches over the end.

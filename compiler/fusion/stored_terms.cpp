@@ -30,10 +30,12 @@ class TermMerger {
   const Value& anchor(int sum) const { return chain_.value(plan_.groups[sum].anchors[0].value); }
   const TensorType& terms(int sum) const { return chain_.info(anchor(sum).operands[0].value).type; }
 
-  // A sum that leaves the last dimension, whose kernel then has vectors of rows.
+  // A sum that leaves the last dimension, whose kernel then has vectors of rows. Not by group: its
+  // kernel visits no row of no group.
   bool is_sum_of_rows(int g) const {
     const FusionGroup& group = plan_.groups[g];
     if (group.kind != FusionGroup::Kind::kReduction || group.adds_column_sums) return false;
+    if (chain_.info(group.anchors[0].value).grouped_terms) return false;
     const auto& summed = chain_.info(group.anchors[0].value).summed;
     return anchor(g).op == Op::kSum && !llvm::is_contained(summed, terms(g).rank() - 1);
   }
@@ -43,6 +45,7 @@ class TermMerger {
   bool may_join(int g, int sum) const {
     const FusionGroup& group = plan_.groups[g];
     if (group.kind != FusionGroup::Kind::kPointwise || !group.copies.empty() ||
+        takes_by_group(group) ||
         llvm::ArrayRef<Dim>(group.shape) != llvm::ArrayRef<Dim>(terms(sum).shape) ||
         has_output_in_place(g)) {
       return false;
@@ -54,6 +57,12 @@ class TermMerger {
             own, [&](ValueId id) { return is_large(id, sum) && llvm::is_contained(others, id); }) ||
         reads_parameter_of(g, sum);
     return shares && (g < sum ? !is_read_before(g, sum) : reads_only_before(own, sum));
+  }
+
+  bool takes_by_group(const FusionGroup& group) const {
+    return llvm::any_of(group.values, [&](ValueId id) {
+      return llvm::any_of(chain_.info(id).operand_group, [](int dim) { return dim >= 0; });
+    });
   }
 
   bool is_large(ValueId id, int sum) const {

@@ -188,11 +188,11 @@ CTN_API ctn_status ctn_chain_parameter(ctn_chain* chain, const ctn_parameter* pa
 CTN_API ctn_status ctn_chain_constant(ctn_chain* chain, double number, const char* name,
                                       ctn_value* value);
 
-/* Divides a label of a contraction into groups. Group g, an index of label `group`, has the indices
- * ends[g-1] to ends[g] - 1 of label `label`, with ends[-1] = 0. Indices from the last end on belong
- * to no group: as rows of the result they are 0 before the epilogue, as K they are not summed.
- * `ends` is an i32 parameter with one element per group, ascending; the kernels read it on the
- * device. */
+/* Divides a label into groups, of a contraction here, elsewhere in groups.h. Group g, an index of
+ * label `group`, has the indices ends[g-1] to ends[g] - 1 of label `label`, with ends[-1] = 0.
+ * Indices from the last end on belong to no group: as rows of the result they are 0 before the
+ * epilogue, as K they are not summed. `ends` is an i32 parameter with one element per group,
+ * ascending; the kernels read it on the device. */
 typedef struct ctn_ragged {
   size_t struct_size; /* sizeof the struct */
   char label;         /* the label that is divided */
@@ -487,6 +487,7 @@ CTN_API ctn_status ctn_reference_run(const ctn_chain* chain, const ctn_reference
 
 #include "catenary/facts.h"    /* facts about a chain: part of this ABI */
 #include "catenary/gradient.h" /* gradients: part of this ABI */
+#include "catenary/groups.h"   /* groups outside contractions: part of this ABI */
 #include "catenary/pack.h"     /* packs: part of this ABI */
 #include "catenary/repack.h"   /* quantised weights: part of this ABI */
 #include "catenary/torch.h"    /* operators of PyTorch: part of this ABI */

@@ -230,17 +230,27 @@ inline void check_same_chain(const Tensor& a, const Tensor& b) {
 
 }  // namespace detail
 
+namespace detail {
+
+// The operands as the C ABI takes them, of one chain.
+inline std::vector<ctn_use> uses_of(std::initializer_list<Tensor> operands) {
+  std::vector<ctn_use> uses;
+  for (const Tensor& operand : operands) {
+    check_same_chain(*operands.begin(), operand);
+    uses.push_back({operand.value(), name_or_null(operand.labels())});
+  }
+  return uses;
+}
+
+}  // namespace detail
+
 // An elementwise operation by its name in chain text.
 inline Tensor elementwise(const char* op, std::initializer_list<Tensor> operands,
                           std::initializer_list<double> attributes = {},
                           const std::string& name = "") {
-  std::vector<ctn_use> uses;
+  const std::vector<ctn_use> uses = detail::uses_of(operands);
   int rank = 0;
-  for (const Tensor& operand : operands) {
-    detail::check_same_chain(*operands.begin(), operand);
-    uses.push_back({operand.value(), detail::name_or_null(operand.labels())});
-    if (operand.rank() > rank) rank = operand.rank();
-  }
+  for (const Tensor& operand : operands) rank = operand.rank() > rank ? operand.rank() : rank;
   ctn_chain* chain = operands.size() == 0 ? nullptr : operands.begin()->chain();
   ctn_value value = 0;
   check(ctn_chain_elementwise(chain, op, uses.data(), uses.size(), std::data(attributes),
@@ -286,16 +296,25 @@ struct Ragged {
   char group;   // the label of the groups
 };
 
-// contract("mk,enk->mn", x, w, {'m', ends, 'e'}): rows grouped by expert, without padding.
-inline Tensor contract(const std::string& equation, const Tensor& left, const Tensor& right,
-                       const Ragged& ragged, const std::string& name = "", bool true_f32 = false,
-                       bool fast_accum = false) {
-  detail::check_same_chain(left, ragged.ends);
+namespace detail {
+
+inline ctn_ragged c_ragged(const Ragged& ragged) {
   ctn_ragged parts{};
   parts.struct_size = sizeof parts;
   parts.label = ragged.label;
   parts.group = ragged.group;
   parts.ends = ragged.ends.value();
+  return parts;
+}
+
+}  // namespace detail
+
+// contract("mk,enk->mn", x, w, {'m', ends, 'e'}): rows grouped by expert, without padding.
+inline Tensor contract(const std::string& equation, const Tensor& left, const Tensor& right,
+                       const Ragged& ragged, const std::string& name = "", bool true_f32 = false,
+                       bool fast_accum = false) {
+  detail::check_same_chain(left, ragged.ends);
+  const ctn_ragged parts = detail::c_ragged(ragged);
   return detail::contract(equation, left, right, &parts, name, true_f32, fast_accum);
 }
 
@@ -312,6 +331,38 @@ inline Tensor sum(const std::string& equation, const Tensor& x, const std::strin
   check(ctn_chain_sum(x.chain(), detail::c_text(equation), x.value(), detail::name_or_null(name),
                       &value));
   return Tensor(x.chain(), value, detail::result_rank(equation));
+}
+
+// sum("mn->en", t, {'m', ends, 'e'}) sums over the rows of each group.
+inline Tensor sum(const std::string& equation, const Tensor& x, const Ragged& ragged,
+                  const std::string& name = "") {
+  detail::check_same_chain(x, ragged.ends);
+  const ctn_ragged parts = detail::c_ragged(ragged);
+  ctn_value value = 0;
+  check(ctn_chain_sum_by_group(x.chain(), detail::c_text(equation), x.value(), &parts,
+                               detail::name_or_null(name), &value));
+  return Tensor(x.chain(), value, detail::result_rank(equation));
+}
+
+// An elementwise operation whose operands may be taken by the group of a row, where no contraction
+// says which it is: by_group("mul", {'m', ends, 'e'}, {x.labeled("mn"), s.labeled("e")}).
+inline Tensor by_group(const char* op, const Ragged& ragged, std::initializer_list<Tensor> operands,
+                       std::initializer_list<double> attributes = {},
+                       const std::string& name = "") {
+  const std::vector<ctn_use> uses = detail::uses_of(operands);
+  int rank = 0;
+  for (const Tensor& operand : operands) {
+    detail::check_same_chain(ragged.ends, operand);
+    const bool taken = operand.labels().find(ragged.group) != std::string::npos;
+    const int dims = operand.rank() - (taken ? 1 : 0);
+    if (dims > rank) rank = dims;
+  }
+  const ctn_ragged parts = detail::c_ragged(ragged);
+  ctn_value value = 0;
+  check(ctn_chain_elementwise_by_group(ragged.ends.chain(), op, uses.data(), uses.size(),
+                                       std::data(attributes), attributes.size(), &parts,
+                                       detail::name_or_null(name), &value));
+  return Tensor(ragged.ends.chain(), value, rank);
 }
 
 // reduce_max("mn->m", t) is the largest element over n: NaN if one is, -inf if there is none.

@@ -79,6 +79,12 @@ Error check_options(const GradientOptions& options) {
   return Error::success();
 }
 
+// Has operand `i` of an elementwise value a dimension for the row and one for its group?
+bool is_by_row_and_group(const ValueInfo& info, size_t i) {
+  return !info.operand_group.empty() && info.operand_group[i] >= 0 &&
+         info.operand_dims[i][info.rows->dim] >= 0;
+}
+
 // What reverse mode has no rule for.
 Error check_supported(const VerifiedChain& chain) {
   for (const Output& output : chain.chain().outputs) {
@@ -107,12 +113,11 @@ Error check_supported(const VerifiedChain& chain) {
           dtype_text(multiplies_fp8 ? chain.info(value.operands[0].value).type.dtype
                                     : value.type.dtype));
     }
-    const auto& groups = chain.info(id).operand_group;
-    for (size_t i = 0; i < groups.size(); ++i) {
-      if (groups[i] < 0) continue;
+    for (size_t i = 0; i < value.operands.size(); ++i) {
+      if (!is_by_row_and_group(chain.info(id), i)) continue;
       return make_error(ErrorCode::kUnsupported,
-                        "'{}' of {} takes {} by the group of the row, which has no gradient: make "
-                        "it part of the weights of the group",
+                        "'{}' of {} takes {} by the row and by the group of the row, which has no "
+                        "gradient: give it one dimension for both",
                         op_info(value.op).text, quoted(value.name),
                         quoted(chain.value(value.operands[i].value).name));
     }

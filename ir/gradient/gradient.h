@@ -76,9 +76,8 @@ struct Gradient {
 // The gradient of `forward`. Where both inputs and weights have gradients, kDgrad has those of the
 // inputs, and of weights that need no contraction more; kWgrad, which may be launched later, has
 // the rest. Otherwise there is one kBackward. kInvalidArgument: an option is wrong, or no gradient
-// is left. kUnsupported: an output in place, or an operand by
-// the group of its row. kResourceLimit: a chain would exceed a limit of the
-// IR.
+// is left. kUnsupported: an output in place, a dequantised weight, contractions of fp8 and casts
+// to it, an operand by a row and its group. kResourceLimit: a chain would exceed a limit of the IR.
 Expected<Gradient> make_gradient(const VerifiedChain& forward, const GradientOptions& options = {});
 
 // The chains in text form, each after comments with its table of operands.

@@ -10,14 +10,25 @@
 #include <map>
 
 #include "ir/verify/verify.h"
+#include "llvm/ADT/STLExtras.h"
 
 namespace catenary::gradient {
 
-// A value in a frame: dims[d] is the frame's dimension that the value's dimension d is. A gradient
-// has the frame's size in each, a forward operand may have size 1 in place of it.
+// In place of a dimension of the frame: the group of the frame's row.
+inline constexpr int kByGroup = -1;
+
+// A value in a frame: dims[d] is the frame's dimension that the value's dimension d is, or
+// kByGroup. A gradient has the frame's size in each, a forward operand may have size 1 in place of
+// it. A value by group is 0 in a row of no group.
 struct Placed {
   ValueId id = -1;
   llvm::SmallVector<int, 4> dims;
+  std::optional<GroupedRows> rows = std::nullopt;  // of the frame, where a dimension is kByGroup
+
+  // The frame's dimension in which the value is given by group; -1: it is not.
+  int row_dim() const { return rows ? rows->dim : -1; }
+  // Does it depend on dimension `d` of the frame?
+  bool varies_along(int d) const { return llvm::is_contained(dims, d) || d == row_dim(); }
 };
 
 // What is known of a value without verify().
@@ -63,6 +74,11 @@ class JointGraph {
   // `x` lacks is not in the result.
   Placed sum(ValueId frame, const Placed& x, llvm::ArrayRef<int> kept);
 
+  // `x`, which has the row dimension of `rows`, summed per group of its rows. `kept` has kByGroup
+  // for the group; other dimensions as in sum().
+  Placed sum_by_group(ValueId frame, const Placed& x, const GroupedRows& rows,
+                      llvm::ArrayRef<int> kept);
+
   // One letter per dimension of the two operands and of the result.
   ValueId contract(const std::string& left_labels, ValueId left, const std::string& right_labels,
                    ValueId right, const std::string& labels, const Value& like);
@@ -76,11 +92,16 @@ class JointGraph {
   // The letter of a frame's dimension.
   char letter(ValueId frame, int dim) const;
 
+  // The ragged label of the frame's rows.
+  RaggedLabel ragged_label(ValueId frame, const GroupedRows& rows) const;
+
   // The name that the value has in a chain if no other has it; the first proposal wins.
   void suggest_name(ValueId id, const std::string& name);
 
  private:
   ValueId append(Value value, llvm::ArrayRef<Dim> shape, DType dtype);
+  Placed reduce(ValueId frame, const Placed& x, llvm::ArrayRef<int> kept,
+                const std::optional<RaggedLabel>& ragged);
 
   const VerifiedChain& forward_;
   std::vector<JointNode> nodes_;

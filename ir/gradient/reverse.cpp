@@ -81,35 +81,68 @@ class Reverse {
     }
   }
 
-  // The sum over the dimensions in which operand `i` of elementwise value `frame` is broadcast.
+  // The sum over the dimensions in which operand `i` of elementwise value `frame` is broadcast; of
+  // one by group the sum over the rows of each group.
   Placed summed_to_operand(ValueId frame, size_t i, Placed gradient) {
     const Placed operand = graph_.forward_operand(frame, i);
     const auto& shape = graph_.node(frame).shape;
     llvm::SmallVector<int, 4> kept;  // in the operand's order
     for (size_t d = 0; d < operand.dims.size(); ++d) {
-      if (graph_.node(operand.id).shape[d] == shape[operand.dims[d]])
-        kept.push_back(operand.dims[d]);
+      const int dim = operand.dims[d];
+      if (dim == kByGroup || graph_.node(operand.id).shape[d] == shape[dim]) kept.push_back(dim);
     }
-    // Equal terms: their number times one of them, or, where it is known at launch only, their sum.
-    double terms = 1;
-    for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
-      if (llvm::is_contained(kept, d) || llvm::is_contained(gradient.dims, d)) continue;
-      if (shape[d].symbolic) {
-        gradient = graph_.expanded(frame, gradient);
-        terms = 1;
-        break;
-      }
-      terms *= static_cast<double>(shape[d].size);
-    }
-    if (terms != 1) {
-      gradient = graph_.elementwise(frame, Op::kMul, {gradient, graph_.constant(terms)});
-    }
+    gradient = with_rows(frame, operand, kept, std::move(gradient));
+    gradient = times_equal_terms(frame, operand, kept, std::move(gradient));
+    const bool keeps_group = gradient.rows && llvm::is_contained(kept, gradient.row_dim());
+    if (keeps_group) kept.push_back(kByGroup);
     const bool sums =
         llvm::any_of(gradient.dims, [&](int d) { return !llvm::is_contained(kept, d); });
-    if (sums) gradient = graph_.sum(frame, gradient, kept);
-    for (int& dim : gradient.dims) {
-      dim = static_cast<int>(llvm::find(operand.dims, dim) - operand.dims.begin());
+    if (operand.rows) {
+      gradient = graph_.sum_by_group(frame, gradient, *operand.rows, kept);
+      gradient.rows.reset();  // the operand has the groups as a dimension of its own
+    } else if (sums) {
+      gradient = graph_.sum(frame, gradient, kept);
     }
+    return moved_to(operand, std::move(gradient));
+  }
+
+  // A gradient by group, or one that does not depend on the rows, with every row where rows are
+  // summed.
+  Placed with_rows(ValueId frame, const Placed& operand, llvm::ArrayRef<int> kept,
+                   Placed gradient) {
+    const bool sums_groups =
+        gradient.rows && (operand.rows || !llvm::is_contained(kept, gradient.row_dim()));
+    const bool lacks_rows = operand.rows && !llvm::is_contained(gradient.dims, operand.row_dim());
+    return sums_groups || lacks_rows ? graph_.expanded(frame, gradient) : gradient;
+  }
+
+  // Equal terms: their number times one of them, or, where it is known at launch only or they are
+  // by group, their sum.
+  Placed times_equal_terms(ValueId frame, const Placed& operand, llvm::ArrayRef<int> kept,
+                           Placed gradient) {
+    const auto& shape = graph_.node(frame).shape;
+    double terms = 1;
+    for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
+      if (llvm::is_contained(kept, d) || gradient.varies_along(d) || d == operand.row_dim())
+        continue;
+      if (shape[d].symbolic) return graph_.expanded(frame, gradient);
+      terms *= static_cast<double>(shape[d].size);
+    }
+    if (terms == 1) return gradient;
+    if (gradient.rows) return graph_.expanded(frame, gradient);
+    return graph_.elementwise(frame, Op::kMul, {gradient, graph_.constant(terms)});
+  }
+
+  // The dimensions of a gradient in the frame of the operand itself.
+  static Placed moved_to(const Placed& operand, Placed gradient) {
+    const bool by_group = gradient.rows.has_value();
+    const auto moved = [&](int dim) {
+      return static_cast<int>(llvm::find(operand.dims, dim) - operand.dims.begin());
+    };
+    for (int& dim : gradient.dims) {
+      if (dim != kByGroup || !by_group) dim = moved(dim);
+    }
+    if (by_group) gradient.rows->dim = moved(gradient.rows->dim);
     return gradient;
   }
 
@@ -121,20 +154,31 @@ class Reverse {
     reaching_[operand].push_back(dtype == DType::kF32 ? gradient : graph_.cast(gradient, dtype));
   }
 
-  // Each term of a sum has the gradient of the sum.
+  // Each term of a sum has the gradient of the sum, each term of a sum by group that of its row's
+  // group.
   void pass_sum(ValueId id, const Placed& gradient) {
     const ValueId operand = graph_.node(id).value.operands[0].value;
     if (!active_[operand]) return;
-    Placed passed = gradient;
-    for (int& dim : passed.dims) dim = graph_.forward().info(id).operand_dims[0][dim];
+    const ValueInfo& info = graph_.forward().info(id);
+    const auto& terms = info.grouped_terms;
+    const bool needs_groups =
+        terms && (gradient.rows || !llvm::is_contained(gradient.dims, terms->group));
+    Placed passed = needs_groups ? graph_.expanded(id, gradient) : gradient;
+    for (int& dim : passed.dims) {
+      if (dim != kByGroup) dim = info.operand_dims[0][dim];  // of the group: kByGroup
+    }
+    if (passed.rows) passed.rows->dim = info.operand_dims[0][passed.rows->dim];
+    if (terms)
+      passed.rows = GroupedRows{terms->dim, graph_.node(id).value.ragged->group, terms->ends};
     reaching_[operand].push_back(std::move(passed));
   }
 
   // The largest elements share the gradient of their maximum equally, as in PyTorch's amax.
-  void pass_max(ValueId id, const Placed& gradient) {
+  void pass_max(ValueId id, Placed gradient) {
     const ValueId operand = graph_.node(id).value.operands[0].value;
     if (!active_[operand]) return;
     const auto& map = graph_.forward().info(id).operand_dims[0];
+    if (gradient.rows) gradient = graph_.expanded(id, gradient);
     const auto in_operand = [&](Placed x) {
       for (int& dim : x.dims) dim = map[dim];
       return x;
@@ -152,7 +196,8 @@ class Reverse {
     std::string left, right, result;
   };
 
-  void pass_contract(ValueId id, const Placed& gradient) {
+  void pass_contract(ValueId id, Placed gradient) {
+    if (gradient.rows) gradient = graph_.expanded(id, gradient);
     const Value value = graph_.node(id).value;
     const size_t comma = value.equation.find(',');
     const size_t arrow = value.equation.find("->");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A minimum cut between what must be kept and what is needed. Each value is an edge whose capacity
 // is its bytes; a value reaches those that are computed from it. The cut nearest to the source is
-// taken: of values with equal bytes the one before the elementwise ops.
+// taken: of values with equal bytes the one before the elementwise ops, but after an operand by
+// group.
 // Maximum flow by shortest augmenting paths (Edmonds and Karp, 1972).
 #include "ir/gradient/save.h"
 
@@ -133,7 +134,7 @@ class Saver {
     for (ValueId id = 0; id < count; ++id) {
       const Op op = graph_.node(id).value.op;
       if (op == Op::kParameter || op == Op::kConstant) continue;
-      network.add(2 * id, 2 * id + 1, bytes_[id]);
+      network.add(2 * id, 2 * id + 1, capacity(id));
       if (is_anchor(op) && !repeated_[id]) {
         network.add(source, 2 * id, kUnbounded);
       } else {
@@ -154,6 +155,14 @@ class Saver {
   }
 
  private:
+  // Of equal bytes the value after an operand by group is kept, so that the backward need not find
+  // the group of every row again.
+  i64 capacity(ValueId id) const {
+    const auto& groups = graph_.forward().info(id).operand_group;
+    const bool by_group = llvm::any_of(groups, [](int dim) { return dim >= 0; });
+    return 2 * bytes_[id] - (by_group && bytes_[id] > 0 ? 1 : 0);
+  }
+
   // An f32 value that only contractions, casts and elementwise ops lead to is stored in the widest
   // dtype of their operands, as a framework that rounds every result would have it. A sum is f32:
   // it is small, and often a statistic.

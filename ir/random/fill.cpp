@@ -117,11 +117,8 @@ std::optional<i64> ragged_size(const VerifiedChain& chain, ValueId ends, i64 sym
   for (ValueId id = 0; id < chain.num_values(); ++id) {
     const auto& ragged = chain.value(id).ragged;
     if (!ragged || ragged->ends != ends) continue;
-    for (const auto* labels : {&chain.info(id).contraction->m, &chain.info(id).contraction->k}) {
-      for (const ContractionLabel& label : *labels) {
-        if (label.label == ragged->label) return label.size.symbolic ? symbol : label.size.size;
-      }
-    }
+    const Dim divided = ragged_dim(chain, id);
+    return divided.symbolic ? symbol : divided.size;
   }
   return std::nullopt;
 }

@@ -17,6 +17,7 @@ class ChainMaker {
     const bool pointwise = contractions_left_ == 0 || (!options_.small_m && random.chance(25));
     ValueId value = pointwise ? parts_.tensor_value() : anchor();
     value = parts_.steps(value, pointwise ? 1 : 0, 5);
+    value = parts_.by_group(value);
     if (random.chance(15)) value = parts_.steps(parts_.reduce(value), 0, 2);
     if (!options_.exact_only && contractions_left_ > 0 && random.chance(50)) {
       --contractions_left_;

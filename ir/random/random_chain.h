@@ -27,8 +27,8 @@ struct RandomChainOptions {
 // A chain that verify() accepts: contractions of every dtype, label class and label order (several
 // labels in a class, size 1, rarely size 0), strided and padded tensors, dual GEMMs, sums of
 // contractions, two contractions in a row, biases and residuals placed by label or by trailing
-// dimensions, operands taken by the group of a ragged row, quantised weights, sums, several
-// outputs, one in place of an input, a symbolic dimension.
+// dimensions, operands taken by the group of a ragged row, quantised weights, sums, by group too,
+// several outputs, one in place of an input, a symbolic dimension.
 Chain random_chain(u64 seed, const RandomChainOptions& options = {});
 
 // The smallest chain that greedy simplification of `chain` finds: outputs and ops dropped, no

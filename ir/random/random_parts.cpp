@@ -31,7 +31,8 @@ RandomParts::RandomParts(u64 seed, const RandomChainOptions& options)
       random_(seed),
       extra_(seed ^ 0x6b8d3f1a5c27e490ull),
       addends_(seed ^ 0x2f94c16be8073da5ull),
-      fp8_(seed ^ 0x51d7348e93c0a6f2ull) {
+      fp8_(seed ^ 0x51d7348e93c0a6f2ull),
+      groups_(seed ^ 0x7ac2e90f4d13b865ull) {
   if (!random_.chance(25)) return;
   const i64 hi = random_.range(1, std::min<i64>(options.small_m ? 16 : 64, options.max_elements));
   symbol_ = Symbol{"M", random_.range(0, 1), hi};

@@ -42,6 +42,10 @@ class RandomParts {
   // group of a row. Its kernel's epilogue is the only place for one: call it before any other op.
   ValueId group_operand(ValueId contraction);
 
+  // `value`, only sometimes, with an operand that is taken by the group of a row, or summed by the
+  // group of a row; one of its dimensions is divided into groups for that.
+  ValueId by_group(ValueId value);
+
   // `value`, only sometimes added to a new input, which the chain's result then overwrites.
   ValueId accumulate(ValueId value);
 
@@ -97,10 +101,13 @@ class RandomParts {
   std::string order(const Labels& labels, bool Label::*member);
   ValueId addend(ValueId first);
   void make_ragged(Labels& labels, Value& contract);
+  ValueId operand_by_group(ValueId value, const RaggedLabel& ragged, const std::string& labels);
+  ValueId sum_by_group(ValueId value, const RaggedLabel& ragged, const std::string& labels);
 
   const RandomChainOptions& options_;
   Random random_;
-  Random extra_, addends_, fp8_;  // of choices that leave the other chains of a seed as they are
+  Random extra_, addends_, fp8_,
+      groups_;  // of choices that leave the other chains of a seed as they are
   std::optional<Symbol> symbol_;
   bool symbol_used_ = false;
   std::vector<Value> parameters_, ops_;

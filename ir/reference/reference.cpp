@@ -32,6 +32,7 @@ class ReferenceState {
                  std::vector<const void*> data)
       : chain_(chain), types_(std::move(types)), data_(std::move(data)), memo_(types_.size()) {
     for (ValueId id = 0; id < chain.num_values(); ++id) {
+      ends_.push_back(ragged_ends(id));
       const Op op = chain.value(id).op;
       const bool program = op != Op::kParameter && op != Op::kDequant;
       programs_.emplace_back(program ? std::make_unique<ReferenceProgram>(chain, types_, data_, id)
@@ -39,9 +40,8 @@ class ReferenceState {
       dequants_.emplace_back(
           op == Op::kDequant ? std::make_unique<DequantTask>(chain, types_, data_, id) : nullptr);
       const bool contract = chain.value(id).op == Op::kContract;
-      tasks_.emplace_back(
-          contract ? std::make_unique<ContractionTask>(chain, types_, id, ragged_ends(id))
-                   : nullptr);
+      tasks_.emplace_back(contract ? std::make_unique<ContractionTask>(chain, types_, id, ends_[id])
+                                   : nullptr);
     }
   }
 
@@ -131,16 +131,25 @@ class ReferenceState {
     llvm::SmallVector<Dim, 4> summed_shape;
     unravel(index, types_[id].shape, result_at);
     llvm::SmallVector<i64, 4> at(types_[source].rank(), 0);
-    for (size_t d = 0; d < result_at.size(); ++d) at[info.operand_dims[0][d]] = result_at[d];
+    for (size_t d = 0; d < result_at.size(); ++d) {
+      if (info.operand_dims[0][d] >= 0) at[info.operand_dims[0][d]] = result_at[d];
+    }
     i64 terms = 1;
+    i64 first_row = 0;  // of the group, in the dimension that is divided
     for (int d : info.summed) {
       summed_shape.push_back(types_[source].shape[d]);
-      terms *= types_[source].shape[d].size;
+      if (info.grouped_terms && d == info.grouped_terms->dim) {
+        const i64 group = result_at[info.grouped_terms->group];
+        first_row = group > 0 ? ends_[id][group - 1] : 0;
+        summed_shape.back() = {ends_[id][group] - first_row, false};
+      }
+      terms *= summed_shape.back().size;
     }
     summed_at.assign(summed_shape.size(), 0);
     std::vector<Interval> scratch;
     for (i64 t = 0; t < terms; ++t) {
       for (size_t d = 0; d < summed_at.size(); ++d) at[info.summed[d]] = summed_at[d];
+      if (info.grouped_terms) at[info.grouped_terms->dim] += first_row;
       visit(program_element(source, at, anchor, scratch));
       advance(summed_shape, summed_at);
     }
@@ -203,8 +212,9 @@ class ReferenceState {
   }
 
   const VerifiedChain& chain_;
-  std::vector<TensorType> types_;  // per value: no symbol; strides of its storage
-  std::vector<const void*> data_;  // per value; null unless a parameter
+  std::vector<TensorType> types_;       // per value: no symbol; strides of its storage
+  std::vector<const void*> data_;       // per value; null unless a parameter
+  std::vector<std::vector<i64>> ends_;  // per value with a ragged label
   std::vector<std::unique_ptr<ReferenceProgram>> programs_;  // per computed value
   std::vector<std::unique_ptr<DequantTask>> dequants_;       // per dequant
   std::vector<std::unique_ptr<ContractionTask>> tasks_;      // per contraction
@@ -246,17 +256,11 @@ Error check_symbol(const Chain& chain, i64 symbol) {
 }
 
 // Ends ascend and stay within the size of the ragged label.
-Error check_ends(const VerifiedChain& chain, ValueId contraction, llvm::ArrayRef<TensorType> types,
-                 llvm::ArrayRef<const void*> data) {
-  const RaggedLabel& ragged = *chain.value(contraction).ragged;
-  const Contraction& classes = *chain.info(contraction).contraction;
-  i64 size = 0;
-  for (const auto* labels : {&classes.m, &classes.k}) {
-    for (const ContractionLabel& label : *labels) {
-      if (label.label != ragged.label) continue;
-      size = types[chain.value(contraction).operands[0].value].shape[label.left].size;
-    }
-  }
+Error check_ends(const VerifiedChain& chain, ValueId id, i64 symbol,
+                 llvm::ArrayRef<TensorType> types, llvm::ArrayRef<const void*> data) {
+  const RaggedLabel& ragged = *chain.value(id).ragged;
+  const Dim divided = ragged_dim(chain, id);
+  const i64 size = divided.symbolic ? symbol : divided.size;
   const TensorType& type = types[ragged.ends];
   i64 before = 0;
   for (i64 g = 0; g < type.shape[0].size; ++g) {
@@ -302,7 +306,7 @@ Expected<Reference> Reference::create(const VerifiedChain& chain, const Referenc
   }
   for (ValueId id = 0; id < chain.num_values(); ++id) {
     if (!chain.value(id).ragged) continue;
-    if (Error e = check_ends(chain, id, types, data)) return e;
+    if (Error e = check_ends(chain, id, inputs.symbol, types, data)) return e;
   }
   return Reference(std::make_unique<ReferenceState>(chain, std::move(types), std::move(data)));
 }

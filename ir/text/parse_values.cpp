@@ -174,7 +174,8 @@ Error Parser::attribute(Value& value, llvm::SmallVectorImpl<std::string_view>& s
 }
 
 Error Parser::ragged(Value& value) {
-  if (value.op != Op::kContract) return expected("'ragged' only after a contract");
+  if (value.op == Op::kConstant || value.op == Op::kDequant || value.op == Op::kReduceMax)
+    return expected("'ragged' only after a contraction, a sum or an elementwise operation");
   next();
   RaggedLabel result;
   auto partitioned = label("the ragged label");

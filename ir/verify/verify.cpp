@@ -154,8 +154,14 @@ Error check_operands(const Chain& chain, ValueId id) {
                            quoted(value.name), quoted(operand.name));
     }
   }
-  if (value.ragged) return check_reference(chain, id, value.ragged->ends);
-  return Error::success();
+  if (!value.ragged) return Error::success();
+  if (value.op == Op::kParameter || value.op == Op::kConstant || value.op == Op::kDequant) {
+    return make_error_at(value.at, ErrorCode::kInvalidChain,
+                         "{} is a {} with a ragged label: only contractions, sums and elementwise "
+                         "operations have one, so remove it",
+                         quoted(value.name), info.text);
+  }
+  return check_reference(chain, id, value.ragged->ends);
 }
 
 Error check_attributes(const Value& value) {
@@ -335,6 +341,20 @@ Error check_values(VerifyContext& context) {
 }
 
 }  // namespace
+
+Dim ragged_dim(const VerifiedChain& chain, ValueId id) {
+  const Value& value = chain.value(id);
+  const ValueInfo& info = chain.info(id);
+  if (info.grouped_terms)
+    return chain.info(value.operands[0].value).type.shape[info.grouped_terms->dim];
+  if (!info.contraction) return info.type.shape[info.rows->dim];
+  for (const auto* labels : {&info.contraction->m, &info.contraction->k}) {
+    for (const ContractionLabel& label : *labels) {
+      if (label.label == value.ragged->label) return label.size;
+    }
+  }
+  return {};
+}
 
 Error check_chain_name(const Chain& chain) {
   llvm::StringSet<> none;

@@ -27,9 +27,10 @@ struct Contraction {
   std::optional<ContractionLabel> ragged_group;
 };
 
-// A dimension whose indices are divided into groups: the rows of an M-grouped contraction, and of
-// elementwise values of them. An elementwise operand may hold the label of the group (`b @ "en"`):
-// an element in a row of group g reads index g there. In a row of no group such an operand is 0.
+// A dimension whose indices are divided into groups: the rows of an M-grouped contraction, of
+// elementwise values of them, and of elementwise values with a ragged label of their own. An
+// elementwise operand may hold the label of the group (`b @ "en"`): an element in a row of group g
+// reads index g there. In a row of no group such an operand is 0.
 struct GroupedRows {
   int dim = -1;  // of this value
   char group = 0;
@@ -37,18 +38,28 @@ struct GroupedRows {
   bool operator==(const GroupedRows&) const = default;
 };
 
+// The terms of a sum by group: dimension `dim` of the operand is divided by `ends`, and dimension
+// `group` of this value is the group.
+struct GroupedTerms {
+  int dim = -1;
+  int group = -1;
+  ValueId ends = -1;
+};
+
 // What verify() has derived about one value.
 struct ValueInfo {
   TensorType type;  // shape always; strides always (contiguous for values that are not parameters)
   std::string labels;  // one letter per dimension, or empty
   // Elementwise and cast: per operand, the operand's dimension for each dimension of this value, or
-  // -1 where it is broadcast. Reduction: the map from this value's dimensions to the operand's.
+  // -1 where it is broadcast. Reduction: the map from this value's dimensions to the operand's; -1:
+  // the group of a sum by group.
   llvm::SmallVector<llvm::SmallVector<int, 4>, 2> operand_dims;
   std::optional<GroupedRows> rows;
   // Elementwise: per operand, its dimension that takes the group of this value's row, or -1.
   llvm::SmallVector<int, 2> operand_group;
   std::optional<Contraction> contraction;  // kContract
   llvm::SmallVector<int, 4> summed;        // reduction: the operand's dimensions that are reduced
+  std::optional<GroupedTerms> grouped_terms;  // a sum by group
 };
 
 // Invariants of every VerifiedChain:
@@ -84,6 +95,9 @@ class VerifiedChain {
   std::vector<TensorType> outputs_;
   llvm::SmallVector<ValueId, 8> parameters_;
 };
+
+// The dimension that the ragged label of value `id`, which has one, divides into groups.
+Dim ragged_dim(const VerifiedChain& chain, ValueId id);
 
 // For a builder that checks every call. The rules of the newest value, of the newest output or of
 // the symbol, as verify() has them: limits, names, types. `info`: the facts about the values that

@@ -179,22 +179,9 @@ Error check_contract_dtypes(const VerifyContext& context, const Value& value) {
 // (K-grouped).
 Expected<ContractionLabel> check_ragged(const VerifyContext& context, const Value& value,
                                         const Equation& equation) {
+  if (Error e = check_ends(context, value)) return e;
   const RaggedLabel& ragged = *value.ragged;
   const Value& ends = context.chain.values[ragged.ends];
-  const TensorType& type = ends.type;
-  if (ends.op != Op::kParameter || ends.role == Role::kScalar || type.dtype != DType::kI32 ||
-      type.rank() != 1 || type.shape[0].symbolic || type.shape[0].size < 1 ||
-      context.info[ragged.ends].type.strides[0] != 1) {
-    return make_error_at(value.at, ErrorCode::kInvalidChain,
-                         "ends {} of {} must be a parameter i32[groups] (static, contiguous, one "
-                         "group or more): declare it 'input ends: i32[4]'",
-                         quoted(ends.name), quoted(value.name));
-  }
-  if (type.shape[0].size > kMaxGroups) {
-    return make_error_at(value.at, ErrorCode::kResourceLimit,
-                         "ends {} of {} hold {} groups: use at most {}", quoted(ends.name),
-                         quoted(value.name), type.shape[0].size, kMaxGroups);
-  }
   const char label = ragged.label;
   ContractionLabel group;
   group.label = ragged.group;
@@ -216,7 +203,7 @@ Expected<ContractionLabel> check_ragged(const VerifyContext& context, const Valu
         "(\"mn,mk->enk\")",
         quoted({&label, 1}), quoted({&ragged.group, 1}), value.equation, quoted(value.name));
   }
-  const Dim groups = type.shape[0];
+  const Dim groups = ends.type.shape[0];
   if (rows) {
     const ValueId weight = value.operands[1].value;
     const Dim& size = context.info[weight].type.shape[group.right];
@@ -321,6 +308,26 @@ Error check_labels(const VerifyContext& context, const Value& value, ValueId ten
   return Error::success();
 }
 
+Error check_ends(const VerifyContext& context, const Value& value) {
+  const RaggedLabel& ragged = *value.ragged;
+  const Value& ends = context.chain.values[ragged.ends];
+  const TensorType& type = ends.type;
+  if (ends.op != Op::kParameter || ends.role == Role::kScalar || type.dtype != DType::kI32 ||
+      type.rank() != 1 || type.shape[0].symbolic || type.shape[0].size < 1 ||
+      context.info[ragged.ends].type.strides[0] != 1) {
+    return make_error_at(value.at, ErrorCode::kInvalidChain,
+                         "ends {} of {} must be a parameter i32[groups] (static, contiguous, one "
+                         "group or more): declare it 'input ends: i32[4]'",
+                         quoted(ends.name), quoted(value.name));
+  }
+  if (type.shape[0].size > kMaxGroups) {
+    return make_error_at(value.at, ErrorCode::kResourceLimit,
+                         "ends {} of {} hold {} groups: use at most {}", quoted(ends.name),
+                         quoted(value.name), type.shape[0].size, kMaxGroups);
+  }
+  return Error::success();
+}
+
 Expected<ValueInfo> check_contract(const VerifyContext& context, const Value& value) {
   auto equation = parse_equation(value, 2);
   if (!equation) return equation.takeError();
@@ -345,26 +352,56 @@ Expected<ValueInfo> check_contract(const VerifyContext& context, const Value& va
   return info;
 }
 
+// A sum by group: its ragged label is only in the operand, the group only in the result.
+Error check_grouped_sum(const VerifyContext& context, const Value& value,
+                        const Equation& equation) {
+  if (value.op != Op::kSum) {
+    return make_error_at(value.at, ErrorCode::kInvalidChain,
+                         "'{}' of {} is ragged: only a sum is by group, so remove 'ragged'",
+                         op_info(value.op).text, quoted(value.name));
+  }
+  if (Error e = check_ends(context, value)) return e;
+  const RaggedLabel& ragged = *value.ragged;
+  const std::string_view operand = equation.operands[0];
+  const bool fits =
+      label_index(operand, ragged.label) >= 0 && label_index(equation.result, ragged.label) < 0 &&
+      label_index(operand, ragged.group) < 0 && label_index(equation.result, ragged.group) >= 0;
+  if (fits) return Error::success();
+  return make_error_at(value.at, ErrorCode::kInvalidChain,
+                       "ragged label {} over {} does not fit equation \"{}\" of {}: a sum by group "
+                       "has the label only in the operand and the group only in the result "
+                       "(\"mn->en\")",
+                       quoted({&ragged.label, 1}), quoted({&ragged.group, 1}), value.equation,
+                       quoted(value.name));
+}
+
 Expected<ValueInfo> check_reduction(const VerifyContext& context, const Value& value) {
   auto equation = parse_equation(value, 1);
   if (!equation) return equation.takeError();
   if (Error e = check_operands(context, value, *equation)) return e;
+  std::optional<GroupedTerms> grouped;
+  if (value.ragged) {
+    if (Error e = check_grouped_sum(context, value, *equation)) return e;
+    grouped = GroupedTerms{label_index(equation->operands[0], value.ragged->label),
+                           label_index(equation->result, value.ragged->group), value.ragged->ends};
+  }
   const std::string_view labels = equation->operands[0];
   const TensorType& operand = context.info[value.operands[0].value].type;
   llvm::SmallVector<Dim, 4> shape;
   llvm::SmallVector<int, 4> map;
   for (char label : equation->result) {
     const int dim = label_index(labels, label);
-    if (dim < 0) {
+    const bool is_group = grouped && label == value.ragged->group;
+    if (dim < 0 && !is_group) {
       return make_error_at(value.at, ErrorCode::kInvalidChain,
                            "label '{}' in the result of {} is not in the operand of \"{}\": remove "
                            "it",
                            label, quoted(value.name), value.equation);
     }
     map.push_back(dim);
-    shape.push_back(operand.shape[dim]);
+    shape.push_back(is_group ? context.info[grouped->ends].type.shape[0] : operand.shape[dim]);
   }
-  if (shape.size() == labels.size()) {
+  if (!grouped && shape.size() == labels.size()) {
     return make_error_at(value.at, ErrorCode::kInvalidChain,
                          "equation \"{}\" of {} reduces nothing: leave a label out of the result",
                          value.equation, quoted(value.name));
@@ -375,6 +412,7 @@ Expected<ValueInfo> check_reduction(const VerifyContext& context, const Value& v
   for (int i = 0; i < static_cast<int>(labels.size()); ++i) {
     if (label_index(equation->result, labels[i]) < 0) info->summed.push_back(i);
   }
+  info->grouped_terms = grouped;
   return info;
 }
 

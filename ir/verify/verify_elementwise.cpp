@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of elementwise ops and cast: attributes and broadcasting. An operand whose use has labels
 // is aligned by them, any other by its trailing dimensions. A size of 1 broadcasts in both cases.
-// Where the rows of the result are grouped, one label of an operand may be that of the group.
+// Where the rows of the result are grouped, by its operands or by a ragged label of its own, one
+// label of an operand may be that of the group.
 #include <algorithm>
 #include <cmath>
 
@@ -36,20 +37,55 @@ std::string_view labels_of(const VerifyContext& context, const Use& use) {
   return use.labels.empty() ? context.info[use.value].labels : use.labels;
 }
 
+// The label of the group of the result's rows; 0: its rows are of no known group.
+char group_label(const VerifyContext& context, const Value& value) {
+  if (value.ragged) return value.ragged->group;
+  for (const Use& use : value.operands) {
+    const auto& rows = context.info[use.value].rows;
+    if (rows && label_index(labels_of(context, use), rows->group) < 0) return rows->group;
+  }
+  return 0;
+}
+
+// The dimensions of the operand that are dimensions of the result.
+int rank_in_result(const VerifyContext& context, const Use& use, char group) {
+  const bool by_group = group != 0 && label_index(use.labels, group) >= 0;
+  return context.info[use.value].type.rank() - (by_group ? 1 : 0);
+}
+
 // Labels of the result: those of the first operand of full rank that has labels.
-std::string result_labels(const VerifyContext& context, const Value& value, int rank) {
+std::string result_labels(const VerifyContext& context, const Value& value, int rank, char group) {
   for (const Use& use : value.operands) {
     if (context.info[use.value].type.rank() != rank) continue;
+    if (rank_in_result(context, use, group) != rank) continue;
     const std::string_view labels = labels_of(context, use);
     if (!labels.empty()) return std::string(labels);
   }
   return "";
 }
 
-// The grouped rows of the result: those of its operands of full rank, which must agree. An operand
-// that is aligned by labels may have its dimensions in another order.
+// The ragged label of the value itself is one of the result, the group is not.
+Error check_ragged(const VerifyContext& context, const Value& value, std::string_view labels) {
+  if (Error e = check_ends(context, value)) return e;
+  const RaggedLabel& ragged = *value.ragged;
+  if (label_index(labels, ragged.label) >= 0 && label_index(labels, ragged.group) < 0)
+    return Error::success();
+  return make_error_at(value.at, ErrorCode::kInvalidChain,
+                       "ragged label {} over {} does not fit the labels \"{}\" of {}: the label is "
+                       "one of them, and the group is not (mul(x @ \"mn\", s @ \"e\") ragged m by "
+                       "ends over e)",
+                       quoted({&ragged.label, 1}), quoted({&ragged.group, 1}), labels,
+                       quoted(value.name));
+}
+
+// The grouped rows of the result: by its ragged label, else those of its operands of full rank,
+// which must agree. An operand that is aligned by labels may have its dimensions in another order.
 std::optional<GroupedRows> result_rows(const VerifyContext& context, const Value& value,
                                        std::string_view labels, int rank) {
+  if (value.ragged) {
+    return GroupedRows{label_index(labels, value.ragged->label), value.ragged->group,
+                       value.ragged->ends};
+  }
   std::optional<GroupedRows> result;
   for (const Use& use : value.operands) {
     const ValueInfo& operand = context.info[use.value];
@@ -192,14 +228,18 @@ Error check_scale(const VerifyContext& context, const Value& value) {
 Expected<ValueInfo> check_elementwise(const VerifyContext& context, const Value& value) {
   if (Error e = check_attributes(value)) return e;
   if (Error e = check_scale(context, value)) return e;
+  const char group = group_label(context, value);
   int rank = 0;
   for (const Use& use : value.operands) {
-    rank = std::max(rank, context.info[use.value].type.rank());
+    rank = std::max(rank, rank_in_result(context, use, group));
     if (use.labels.empty()) continue;
     const std::string where = fmt::format("'@ \"{}\"'", escaped(use.labels));
     if (Error e = check_labels(context, value, use.value, use.labels, where)) return e;
   }
-  std::string labels = result_labels(context, value, rank);
+  std::string labels = result_labels(context, value, rank, group);
+  if (value.ragged) {
+    if (Error e = check_ragged(context, value, labels)) return e;
+  }
   std::optional<GroupedRows> rows = result_rows(context, value, labels, rank);
   llvm::SmallVector<llvm::SmallVector<int, 4>, 2> maps;
   llvm::SmallVector<int, 2> groups;
@@ -211,7 +251,7 @@ Expected<ValueInfo> check_elementwise(const VerifyContext& context, const Value&
   }
   auto shape = common_shape(context, value, rank, labels, maps);
   if (!shape) return shape.takeError();
-  if (rows && !keeps_rows(context, value, *rows, *shape, maps)) {
+  if (rows && !value.ragged && !keeps_rows(context, value, *rows, *shape, maps)) {
     if (llvm::any_of(groups, [](int dim) { return dim >= 0; })) {
       return make_error_at(value.at, ErrorCode::kInvalidChain,
                            "{} takes an operand by group '{}' but repeats the grouped row over {} "

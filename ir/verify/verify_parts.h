@@ -52,6 +52,9 @@ Expected<ValueInfo> computed_info(const VerifyContext& context, const Value& val
 Error check_labels(const VerifyContext& context, const Value& value, ValueId tensor,
                    std::string_view labels, std::string_view where);
 
+// The ends of the value's ragged label: a parameter i32[groups], static and contiguous.
+Error check_ends(const VerifyContext& context, const Value& value);
+
 // labels.find as int; -1 if there is none.
 inline int label_index(std::string_view labels, char label) {
   const size_t found = labels.find(label);

@@ -119,6 +119,7 @@ FUNCTIONS = {
     "ctn_chain_verify": "sp", "ctn_chain_symbol": "sptII", "ctn_chain_parameter": "sppP",
     "ctn_chain_constant": "spdtP", "ctn_chain_dequant": "spiiiIItP", "ctn_packed_bytes": "siIIP", "ctn_repack": "sp",
     "ctn_chain_contract": "sptiiuptP", "ctn_chain_elementwise": "sptpzpztP",
+    "ctn_chain_elementwise_by_group": "sptpzpzptP", "ctn_chain_sum_by_group": "sptiptP",
     "ctn_chain_sum": "sptitP", "ctn_chain_reduce": "spttitP", "ctn_chain_cast": "spiitP",
     "ctn_chain_return": "spp", "ctn_nvrtc_add_folder": "st", "ctn_engine_create": "spP", "ctn_engine_destroy": "vp",
     "ctn_engine_compile": "spptP", "ctn_engine_load": "sppipP", "ctn_engine_prepare": "sppipP",

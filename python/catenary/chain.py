@@ -383,12 +383,19 @@ class _Facts:
         )
 
 
-def elementwise(op: str, *operands: Tensor | float, attributes: Sequence[float] = (), name: str = "") -> Tensor:
+def elementwise(
+    op: str,
+    *operands: Tensor | float,
+    attributes: Sequence[float] = (),
+    name: str = "",
+    ragged: _native.Ragged | None = None,
+) -> Tensor:
     """An elementwise operation by its name in chain text. A number is a constant; a smaller value broadcasts.
 
     Args:
         attributes: those of the op in its order; "clamp": lo, hi.
         name: of the value; "": "t<number>".
+        ragged: as `ops.by_group` has it.
     """
     chain = chain_of(*operands)
     numbers = [number(value, f"attribute {i} of {op}") for i, value in enumerate(attributes)]
@@ -397,16 +404,13 @@ def elementwise(op: str, *operands: Tensor | float, attributes: Sequence[float] 
     values = [operand if isinstance(operand, Tensor) else chain.constant(operand) for operand in given]
     named = [_native.Use(v.value, None if v.labels is None else encode(v.labels)) for v in values]
     uses = (_native.Use * len(values))(*named)
-    return chain._value(
-        max((v.rank for v in values), default=0),
-        lib.ctn_chain_elementwise,
-        words[0],
-        uses,
-        len(values),
-        (ctypes.c_double * len(numbers))(*numbers),
-        len(numbers),
-        words[1],
-    )
+    arguments = (words[0], uses, len(values), (ctypes.c_double * len(numbers))(*numbers), len(numbers))
+    if ragged is None:
+        rank = max((v.rank for v in values), default=0)
+        return chain._value(rank, lib.ctn_chain_elementwise, *arguments, words[1])
+    group = ragged.group.decode()
+    rank = max((v.rank - (group in (v.labels or "")) for v in values), default=0)
+    return chain._value(rank, lib.ctn_chain_elementwise_by_group, *arguments, ctypes.byref(ragged), words[1])
 
 
 def chain_of(*operands: Any) -> Chain:

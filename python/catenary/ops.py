@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from catenary import _native
@@ -48,9 +49,7 @@ def contract(
     parts = None
     if instance_or_none(ragged, Ragged, "ragged") is not None:
         values.append(instance(ragged.ends, Tensor, "ragged.ends"))
-        parts = ctypes.byref(
-            _native.Ragged(label=_letter(ragged.label), group=_letter(ragged.group), ends=ragged.ends.value)
-        )
+        parts = ctypes.byref(_ragged(ragged))
     chain = chain_of(*values)
     return chain._value(
         _result_rank(equation),
@@ -97,10 +96,28 @@ def dequant(
     )
 
 
-def sum(equation: str, x: Tensor, name: str = "") -> Tensor:
-    """`sum("mn->n", t)` sums over m."""
+def sum(equation: str, x: Tensor, name: str = "", ragged: Ragged | None = None) -> Tensor:
+    """`sum("mn->n", t)` sums over m, `sum("mn->en", t, ragged=Ragged("m", ends, "e"))` over the rows of each group."""
     instance(x, Tensor, "x")
+    if instance_or_none(ragged, Ragged, "ragged") is not None:
+        chain = chain_of(x, instance(ragged.ends, Tensor, "ragged.ends"))
+        parts = ctypes.byref(_ragged(ragged))
+        arguments = encode(equation), x.value, parts, optional(name)
+        return chain._value(_result_rank(equation), lib.ctn_chain_sum_by_group, *arguments)
     return x.chain._value(_result_rank(equation), lib.ctn_chain_sum, encode(equation), x.value, optional(name))
+
+
+def by_group(
+    op: str, ragged: Ragged, *operands: Tensor | float, attributes: Sequence[float] = (), name: str = ""
+) -> Tensor:
+    """An elementwise operation with operands by the group of a row, where no contraction says which it is.
+
+    `by_group("mul", Ragged("m", ends, "e"), x @ "mn", s @ "e")` multiplies a row of group g by s[g]; a row of no group
+    takes 0 in place of such an operand.
+    """
+    instance(ragged, Ragged, "ragged")
+    chain_of(instance(ragged.ends, Tensor, "ragged.ends"), *operands)
+    return elementwise(op, *operands, attributes=attributes, name=name, ragged=_ragged(ragged))
 
 
 def reduce_max(equation: str, x: Tensor, name: str = "") -> Tensor:
@@ -121,10 +138,14 @@ def _result_rank(equation: str) -> int:
     return len(encode(equation).partition(b"->")[2])
 
 
+def _ragged(ragged: Ragged) -> _native.Ragged:
+    return _native.Ragged(label=_letter(ragged.label), group=_letter(ragged.group), ends=ragged.ends.value)
+
+
 def _letter(label: str) -> bytes:
     data = encode(label)
     if len(data) != 1:
-        raise ArgumentError(f"label {label!r} of a ragged contraction has {len(data)} letters: give one")
+        raise ArgumentError(f"label {label!r} of Ragged has {len(data)} letters: give one")
     return data
 
 

@@ -205,6 +205,19 @@ ctn_status ctn_chain_constant(ctn_chain* chain, double number, const char* name,
   });
 }
 
+namespace {
+
+// The label of `ragged`; nothing for null.
+Error read_ragged(const ctn_ragged* ragged, std::optional<RaggedLabel>& label) {
+  if (ragged == nullptr) return Error::success();
+  ctn_ragged given{};
+  if (Error error = read_struct(ragged, "ragged", given)) return error;
+  label = RaggedLabel{given.label, given.group, given.ends};
+  return Error::success();
+}
+
+}  // namespace
+
 ctn_status ctn_chain_contract(ctn_chain* chain, const char* equation, ctn_value left,
                               ctn_value right, uint32_t flags, const ctn_ragged* ragged,
                               const char* name, ctn_value* value) {
@@ -216,11 +229,7 @@ ctn_status ctn_chain_contract(ctn_chain* chain, const char* equation, ctn_value 
                         flags);
     }
     std::optional<RaggedLabel> label;
-    if (ragged != nullptr) {
-      ctn_ragged given{};
-      if (Error error = read_struct(ragged, "ragged", given)) return error;
-      label = RaggedLabel{given.label, given.group, given.ends};
-    }
+    if (Error error = read_ragged(ragged, label)) return error;
     return append(*chain, value, [&](Chain& to) {
       const ValueId id = to.contract(equation, left, right, text_or_empty(name));
       to.values.back().true_f32 = (flags & CTN_CONTRACT_TRUE_F32) != 0;
@@ -244,39 +253,68 @@ ctn_status ctn_chain_dequant(ctn_chain* chain, ctn_value q, ctn_value scale, ctn
   });
 }
 
+namespace {
+
+Error append_elementwise(ctn_chain* chain, const char* op, const ctn_use* operands,
+                         size_t num_operands, const double* attributes, size_t num_attributes,
+                         const std::optional<RaggedLabel>& ragged, const char* name,
+                         ctn_value* value) {
+  const std::optional<Op> found = find_op(op);
+  if (!found || !is_elementwise(*found)) {
+    return make_error(ErrorCode::kInvalidArgument, "op {} is not elementwise{}", quoted(op),
+                      op_choices(op, true));
+  }
+  const OpInfo& info = op_info(*found);
+  if (num_operands != static_cast<size_t>(info.arity)) {
+    return make_error(ErrorCode::kInvalidArgument, "op {} takes {}, got {}", quoted(op),
+                      counted(info.arity, "operand"), num_operands);
+  }
+  const size_t wanted = !info.attributes[0].empty() + !info.attributes[1].empty();
+  if (num_attributes != wanted) {
+    return make_error(ErrorCode::kInvalidArgument, "op {} takes {}, got {}", quoted(op),
+                      counted(wanted, "attribute"), num_attributes);
+  }
+  if (wanted > 0) {
+    if (Error error = require(attributes, "attributes")) return error;
+  }
+  llvm::SmallVector<Use, 2> uses;
+  for (size_t i = 0; i < num_operands; ++i) {
+    uses.push_back({operands[i].value, text_or_empty(operands[i].labels)});
+  }
+  return append(*chain, value, [&](Chain& to) {
+    const ValueId id =
+        to.elementwise(*found, uses, llvm::makeArrayRef(attributes, wanted), text_or_empty(name));
+    to.values.back().ragged = ragged;
+    return id;
+  });
+}
+
+}  // namespace
+
 ctn_status ctn_chain_elementwise(ctn_chain* chain, const char* op, const ctn_use* operands,
                                  size_t num_operands, const double* attributes,
                                  size_t num_attributes, const char* name, ctn_value* value) {
   return guarded([&]() -> Error {
-    if (Error error = require(chain, "chain", op, "op", operands, "operands", value, "value")) {
+    if (Error error = require(chain, "chain", op, "op", operands, "operands", value, "value"))
+      return error;
+    return append_elementwise(chain, op, operands, num_operands, attributes, num_attributes,
+                              std::nullopt, name, value);
+  });
+}
+
+ctn_status ctn_chain_elementwise_by_group(ctn_chain* chain, const char* op, const ctn_use* operands,
+                                          size_t num_operands, const double* attributes,
+                                          size_t num_attributes, const ctn_ragged* ragged,
+                                          const char* name, ctn_value* value) {
+  return guarded([&]() -> Error {
+    if (Error error = require(chain, "chain", op, "op", operands, "operands", ragged, "ragged",
+                              value, "value")) {
       return error;
     }
-    const std::optional<Op> found = find_op(op);
-    if (!found || !is_elementwise(*found)) {
-      return make_error(ErrorCode::kInvalidArgument, "op {} is not elementwise{}", quoted(op),
-                        op_choices(op, true));
-    }
-    const OpInfo& info = op_info(*found);
-    if (num_operands != static_cast<size_t>(info.arity)) {
-      return make_error(ErrorCode::kInvalidArgument, "op {} takes {}, got {}", quoted(op),
-                        counted(info.arity, "operand"), num_operands);
-    }
-    const size_t wanted = !info.attributes[0].empty() + !info.attributes[1].empty();
-    if (num_attributes != wanted) {
-      return make_error(ErrorCode::kInvalidArgument, "op {} takes {}, got {}", quoted(op),
-                        counted(wanted, "attribute"), num_attributes);
-    }
-    if (wanted > 0) {
-      if (Error error = require(attributes, "attributes")) return error;
-    }
-    llvm::SmallVector<Use, 2> uses;
-    for (size_t i = 0; i < num_operands; ++i) {
-      uses.push_back({operands[i].value, text_or_empty(operands[i].labels)});
-    }
-    return append(*chain, value, [&](Chain& to) {
-      return to.elementwise(*found, uses, llvm::makeArrayRef(attributes, wanted),
-                            text_or_empty(name));
-    });
+    std::optional<RaggedLabel> label;
+    if (Error error = read_ragged(ragged, label)) return error;
+    return append_elementwise(chain, op, operands, num_operands, attributes, num_attributes, label,
+                              name, value);
   });
 }
 
@@ -286,6 +324,23 @@ ctn_status ctn_chain_sum(ctn_chain* chain, const char* equation, ctn_value opera
     if (Error error = require(chain, "chain", equation, "equation", value, "value")) return error;
     return append(*chain, value,
                   [&](Chain& to) { return to.sum(equation, operand, text_or_empty(name)); });
+  });
+}
+
+ctn_status ctn_chain_sum_by_group(ctn_chain* chain, const char* equation, ctn_value operand,
+                                  const ctn_ragged* ragged, const char* name, ctn_value* value) {
+  return guarded([&]() -> Error {
+    if (Error error =
+            require(chain, "chain", equation, "equation", ragged, "ragged", value, "value")) {
+      return error;
+    }
+    std::optional<RaggedLabel> label;
+    if (Error error = read_ragged(ragged, label)) return error;
+    return append(*chain, value, [&](Chain& to) {
+      const ValueId id = to.sum(equation, operand, text_or_empty(name));
+      to.values.back().ragged = label;
+      return id;
+    });
   });
 }
 

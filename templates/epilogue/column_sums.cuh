@@ -8,8 +8,8 @@
 //
 // The register epilogue has two rows of a lane's columns at a time, and no passes.
 //
-// Rows past the end add nothing. The order is that of the lanes and passes: it depends only on the
-// tile.
+// Rows past the end add nothing, and the sums of rows of no group are not stored. The order is that
+// of the lanes and passes: it depends only on the tile.
 #pragma once
 
 #include "epilogue/ops.cuh"
@@ -76,6 +76,7 @@ template <Operand kOutput, u32 kChunks, class P>
 CATENARY_DEVICE void store_column_sums(const P& params, Coord at, const u32 (&value)[kChunks][2][2],
                                        u32 m, u32 m_end, u32 n, u32 n_end) {
   const u32 lane = threadIdx.x % 32;
+  const bool stored = !kOutput.by_group || at.group != kNoGroup;
   at.dim[kMaxDims - 2] = m / kSummedRows;
 #pragma unroll
   for (u32 g = 0; g < kChunks; ++g) {
@@ -96,7 +97,7 @@ CATENARY_DEVICE void store_column_sums(const P& params, Coord at, const u32 (&va
     const u32 column = n + 8 * g + lane % 4 * 2;
     at.dim[kMaxDims - 1] = column;
     u8* p = static_cast<u8*>(params.ptr[kOutput.slot]) + element_offset<kOutput>(at) * 4;
-    if (lane < 4 && m < m_end && column < n_end) store_words<2, false>(p, sums);
+    if (lane < 4 && stored && m < m_end && column < n_end) store_words<2, false>(p, sums);
   }
 }
 

@@ -179,6 +179,7 @@ template <Operand kOperand, int V, bool kGuarded, class P>
 CATENARY_DEVICE void store_vec(const P& params, const Coord& at, const Vec<V>& in) {
   constexpr i64 kStep = kOperand.stride.at[kMaxDims - 1];
   constexpr int kBytes = dtype_bytes(kOperand.dtype);
+  if (kOperand.by_group && at.group == kNoGroup) return;
   u8* p = static_cast<u8*>(params.ptr[kOperand.slot]) + element_offset<kOperand>(at) * kBytes;
   if constexpr (is_vector_access<kOperand, V>() && !kGuarded) {
     store_full<kOperand, V>(p, in);

@@ -8,8 +8,12 @@
 //   vector i: last dimension i % ceil(inner / vec), the other dimensions by division
 //
 //   timeline: PDL trigger | load weights | dependency wait | load operands | compute, store
+//
+// Where an operand is taken by the group of a row, all loads are after the wait: a kernel before
+// may write the ends. The elements of a vector are of one row.
 #pragma once
 
+#include "epilogue/group_ends.cuh"
 #include "epilogue/operand.cuh"
 #include "epilogue/ops.cuh"
 #include "ptx/sync.cuh"
@@ -78,6 +82,7 @@ template <const PointwiseConfig& kConfig, class Program, class P>
 CATENARY_DEVICE void pointwise(const P& params) {
   constexpr int kUnroll = kConfig.unroll;
   constexpr bool kWide = pointwise_max_vectors<kConfig>() >= (i64{1} << 31);
+  constexpr bool kByGroup = kConfig.ends.num_groups > 0;
   using Index = typename IndexType<kWide>::type;
   griddepcontrol_launch_dependents();
 
@@ -91,13 +96,19 @@ CATENARY_DEVICE void pointwise(const P& params) {
     const Index i = first + u * kConfig.threads;
     if (i < total) {
       at[u] = pointwise_coord<kConfig, Index>(params, i);
-      Program::load_weights(params, at[u], operands[u]);
+      if constexpr (!kByGroup) Program::load_weights(params, at[u], operands[u]);
     }
   }
   griddepcontrol_wait();
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
-    if (first + u * kConfig.threads < total) Program::load(params, at[u], operands[u]);
+    if (first + u * kConfig.threads < total) {
+      if constexpr (kByGroup) {
+        at[u].group = group_of_row<kConfig.ends>(params, at[u].dim[kConfig.ends.dim]);
+        Program::load_weights(params, at[u], operands[u]);
+      }
+      Program::load(params, at[u], operands[u]);
+    }
   }
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {

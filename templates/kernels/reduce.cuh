@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `reduce`: out[i] = epilogue(sum or maximum over terms of prologue(i, term)), for the reduction of
 // split-K, for `sum` (bias gradients) and `reduce_max`. Terms are combined in a fixed order: the
-// same plan gives the same bits.
+// same plan gives the same bits. The terms of a sum by group are the rows of a
+// group, which the ends in device memory give.
 //
 //   threads of a CTA     lane 0   lane 1   ...  lanes-1     a lane is an output vector
 //     slice 0            terms 0, slices, 2 slices, ... of the part, where terms have parts
@@ -15,6 +16,7 @@
 //     ascending order and runs the epilogue
 #pragma once
 
+#include "epilogue/group_ends.cuh"
 #include "epilogue/operand.cuh"
 #include "epilogue/ops.cuh"
 #include "ptx/math.cuh"
@@ -33,14 +35,22 @@ struct Reduction<ReduceOp::kMax> : op_max {
   static CATENARY_DEVICE float identity() { return bits_to_f32(kInfinityBits | kSignBit); }
 };
 
+// The rows of dimension 0 whose terms an output has: all, or those of its group.
 template <const ReduceConfig& kConfig, class P>
-CATENARY_DEVICE i64 reduce_terms(const P& params) {
-  i64 terms = 1;
-#pragma unroll
-  for (int d = 0; d < kConfig.term_rank; ++d) {
-    const i64 size = extent_at_launch(kConfig.size.at[d], params);
-    terms *= d == 0 ? ceil_div(size, i64{kConfig.rows}) : size;
+CATENARY_DEVICE RowRange reduce_rows(const P& params, const Coord& at) {
+  const i64 rows = extent_at_launch(kConfig.size.at[0], params);
+  if constexpr (kConfig.ends.num_groups > 0) {
+    return rows_of_group<kConfig.ends>(params, at.dim[kConfig.ends.dim], rows);
+  } else {
+    return {0, rows};
   }
+}
+
+template <const ReduceConfig& kConfig, class P>
+CATENARY_DEVICE i64 reduce_terms(const P& params, i64 rows) {
+  i64 terms = ceil_div(rows, i64{kConfig.rows});
+#pragma unroll
+  for (int d = 1; d < kConfig.term_rank; ++d) terms *= extent_at_launch(kConfig.size.at[d], params);
   return terms;
 }
 
@@ -65,12 +75,13 @@ CATENARY_DEVICE bool reduce_coord(const P& params, u64 i, Coord& at) {
   return i == 0;
 }
 
+// `first`: the index of the first term in dimension 0.
 template <const ReduceConfig& kConfig, class P>
-CATENARY_DEVICE void set_term(const P& params, u64 term, Coord& at) {
+CATENARY_DEVICE void set_term(const P& params, u64 term, i64 first, Coord& at) {
 #pragma unroll
   for (int d = kConfig.term_rank - 1; d >= 0; --d) {
     if (d == 0) {
-      at.dim[0] = static_cast<u32>(term);
+      at.dim[0] = static_cast<u32>(term + static_cast<u64>(first));
     } else {
       const u64 size = static_cast<u64>(extent_at_launch(kConfig.size.at[d], params));
       at.dim[d] = static_cast<u32>(term % size);
@@ -95,8 +106,14 @@ CATENARY_DEVICE void reduce(const P& params) {
   Vec<V> sum[kConfig.sums];
 #pragma unroll
   for (int s = 0; s < kConfig.sums; ++s) sum[s] = splat<V>(Operator::identity());
+  RowRange rows = {0, 0};
+  if (inside) rows = reduce_rows<kConfig>(params, at);
+  // Each group has sums of rows of its own (compiler/fusion/column_sums.h).
+  i64 first = rows.begin;
+  if constexpr (kConfig.ends.num_groups > 0 && kConfig.rows > 1)
+    first = rows.begin / kConfig.rows + at.dim[kConfig.ends.dim];
   i64 begin = 0;
-  i64 end = inside ? reduce_terms<kConfig>(params) : 0;
+  i64 end = inside ? reduce_terms<kConfig>(params, rows.end - rows.begin) : 0;
   if constexpr (kConfig.parts > 1) {
     const i64 part = at.dim[kConfig.part_dim];
     begin = end * part / kConfig.parts;
@@ -104,7 +121,7 @@ CATENARY_DEVICE void reduce(const P& params) {
   }
 #pragma unroll 4
   for (i64 term = begin + slice; term < end; term += kConfig.slices) {
-    set_term<kConfig>(params, static_cast<u64>(term), at);
+    set_term<kConfig>(params, static_cast<u64>(term), first, at);
     Vec<V> value[kConfig.sums];
     typename Prologue::Operands terms_in;
     Prologue::load_weights(params, at, terms_in);

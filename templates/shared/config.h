@@ -74,12 +74,21 @@ struct Operand {
   bool streamed = false;      // accessed once by the whole grid: caches need not keep it
   bool weight = false;        // does not change while the chain runs: loads may move and merge
   bool before_wait = false;   // a weight whose load must stay above the dependency wait
-  bool by_group = false;      // taken by the group of a ragged row; 0 in a row of no group
-  i32 map = -1;               // of an output: index into Params::map of its TMA stores
-  i32 rows = 1;               // kSummedRows: stores the f32 sums of this many rows, at row / rows
-  i64 stride_group = 0;       // elements per group
-  Dims stride = {};           // elements per step of each iteration dimension
+  bool by_group = false;  // by the group of a ragged row: reads 0 and stores nothing without one
+  i32 map = -1;           // of an output: index into Params::map of its TMA stores
+  i32 rows = 1;           // kSummedRows: stores the f32 sums of this many rows, at row / rows
+  i64 stride_group = 0;   // elements per group
+  Dims stride = {};       // elements per step of each iteration dimension
   constexpr bool operator==(const Operand&) const = default;
+};
+
+// Ragged groups of a kernel without a contraction: a device-resident tensor holds their int32
+// inclusive ends.
+struct GroupEnds {
+  i64 num_groups = 0;  // 0: no groups
+  i32 slot = 0;
+  i32 dim = 0;  // the dimension of the rows (`pointwise`), or of the groups (`reduce`)
+  constexpr bool operator==(const GroupEnds&) const = default;
 };
 
 // `pointwise`: out[i] = program(operands[i]) over the whole space.
@@ -88,6 +97,7 @@ struct PointwiseConfig {
   i32 vec = 1;     // elements of the last dimension per vector
   i32 unroll = 1;  // vectors in flight per thread
   i32 threads = 256;
+  GroupEnds ends = {};  // of the rows, where an operand is taken by the group of one
   constexpr bool operator==(const PointwiseConfig&) const = default;
 };
 
@@ -95,7 +105,8 @@ struct PointwiseConfig {
 enum class ReduceOp : i32 { kSum, kMax };
 
 // `reduce`: out[i] = epilogue(sum or maximum over terms of prologue(i, term)), in a fixed order.
-// The leading `term_rank` dimensions are reduced, the others are the output's.
+// The leading `term_rank` dimensions are reduced, the others are the output's. By group: the terms
+// of an output are the rows of its group in dimension 0, and all of the other term dimensions.
 struct ReduceConfig {
   Extents size = {};  // terms: indices 0 .. term_rank-1 (left-aligned); output: right-aligned
   i32 term_rank = 1;
@@ -104,9 +115,12 @@ struct ReduceConfig {
   i32 lanes = 32;  // output vectors per CTA
   i32 slices = 8;  // threads per output vector; each adds every slices-th term
   ReduceOp op = ReduceOp::kSum;
-  i32 rows = 1;      // rows per term of dimension 0: kSummedRows if the terms are sums of rows
+  // Rows per term of dimension 0: kSummedRows if the terms are sums of rows. By group, those of
+  // group g begin at term g + its first row / rows.
+  i32 rows = 1;
   i32 parts = 1;     // parts of the terms, each with CTAs and results of its own
   i32 part_dim = 0;  // the output dimension whose index is the part
+  GroupEnds ends = {};
   constexpr bool operator==(const ReduceConfig&) const = default;
 };
 

@@ -77,7 +77,7 @@ Outcome outcome_of(const Chain& chain, u64 seed) {
   if (!gradient) {
     const ErrorReport report = take_report(gradient.takeError());
     Outcome outcome;
-    // kUnsupported: an operand by the group of its row.
+    // kUnsupported: an operand by its row and the group of it.
     outcome.refused =
         report.code == ErrorCode::kInvalidArgument || report.code == ErrorCode::kUnsupported;
     if (!outcome.refused) outcome.check.wrong = report.message;

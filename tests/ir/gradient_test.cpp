@@ -205,6 +205,51 @@ TEST_SUITE("ir") {
     CHECK(names(gradient.chains[1], GradientKind::kScalarGradient) == Names{"d_s"});
   }
 
+  TEST_CASE("the gradient of an operand by group is a sum by group") {
+    GradientOptions options;
+    options.accumulate = true;
+    const Gradient gradient = gradient_of(gradient_chain("experts_biases"), options);
+    // The values with the biases are saved: the backward finds no groups of rows.
+    CHECK(names(gradient.chains[0], GradientKind::kSaved) == Names{"gb", "ub", "d"});
+    const Chain& dgrad = chain_of(gradient, 1);
+    for (const char* name : {"bg", "bu", "bd"}) {
+      const auto found = llvm::find_if(dgrad.values, [&](const Value& v) {
+        return v.name == "d_" + std::string(name) && v.op == Op::kAdd;
+      });
+      REQUIRE(found != dgrad.values.end());  // added to its accumulator
+      const Value& sum = dgrad.values[found->operands[1].value];
+      CHECK(sum.op == Op::kSum);
+      CHECK(sum.ragged.has_value());
+    }
+    CHECK(names(gradient.chains[1], GradientKind::kWeightGradient) ==
+          Names{"d_bg", "d_bu", "d_bd"});
+    CHECK(names(gradient.chains[1], GradientKind::kAccumulator) ==
+          Names{"sum_bg", "sum_bu", "sum_bd"});
+  }
+
+  TEST_CASE("a gain by group multiplies the gradient by group") {
+    const Gradient gradient = gradient_of(
+        verified_text("chain c(input x: bf16[8, 4], weight w: bf16[2, 5, 4], weight s: f32[2],\n"
+                      "        input ends: i32[2]) {\n"
+                      "  h = contract \"mk,enk->mn\"(x, w) ragged m by ends over e\n"
+                      "  y = mul(h, s @ \"e\")\n  return y: bf16 }"));
+    const Chain& dgrad = chain_of(gradient, 1);
+    CHECK(llvm::count_if(dgrad.values, [](const Value& v) {
+            return v.op == Op::kMul && v.ragged && v.ragged->group == 'e';
+          }) == 1);
+    CHECK(llvm::any_of(dgrad.values,
+                       [](const Value& v) { return v.op == Op::kSum && v.equation == "mn->e"; }));
+  }
+
+  TEST_CASE("the gradient of a sum by group is taken by group") {
+    const Gradient gradient = gradient_of(
+        verified_text("chain c(input x: f32[8, 5], input ends: i32[2]) {\n"
+                      "  y = sum \"mn->en\"(exp(x)) ragged m by ends over e\n  return y: f32 }"));
+    const Chain& backward = chain_of(gradient, 1);
+    CHECK(backward.values.back().op == Op::kMul);
+    CHECK(backward.values.back().ragged.has_value());
+  }
+
   TEST_CASE("refusals") {
     GradientOptions options;
     options.wanted = {"z"};
@@ -248,13 +293,13 @@ TEST_SUITE("ir") {
     CHECK(
         has(refusal("chain c(input x: f32[4]) {\n  y = cast(x, e5m2)\n  return y: e5m2 }", options),
             "rounds to e5m2, which has no gradient"));
-    CHECK(
-        has(refusal("chain c(input x: bf16[8, 4], weight w: bf16[2, 5, 4], weight b: bf16[2, 5],\n"
-                    "        input ends: i32[2]) {\n"
-                    "  h = contract \"mk,enk->mn\"(x, w) ragged m by ends over e\n"
-                    "  y = add(h, b @ \"en\")\n  return y: bf16 }",
-                    options),
-            "'add' of 'y' takes 'b' by the group of the row"));
+    CHECK(has(
+        refusal("chain c(input x: bf16[8, 4], weight w: bf16[2, 5, 4], weight b: bf16[8, 2],\n"
+                "        input ends: i32[2]) {\n"
+                "  h = contract \"mk,enk->mn\"(x, w) ragged m by ends over e\n"
+                "  y = add(h, b @ \"me\")\n  return y: bf16 }",
+                options),
+        "'add' of 'y' takes 'b' by the row and by the group of the row, which has no gradient"));
   }
 
   TEST_CASE("gradients are chains: they print and parse") {

@@ -75,6 +75,8 @@ TEST_SUITE("ir") {
         }
         if (num_elements(type) > 8192) FAIL("seed " << seed << " has a large tensor");
         for (const Use& use : value.operands) seen["by label"] += !use.labels.empty();
+        seen["sum by group"] += valid.info(id).grouped_terms.has_value();
+        seen["operand by group"] += is_elementwise(value.op) && value.ragged.has_value();
         if (!valid.info(id).contraction) continue;
         const Contraction& c = *valid.info(id).contraction;
         ++seen[fmt::format("contract {}",
@@ -101,6 +103,8 @@ TEST_SUITE("ir") {
       CHECK(seen[std::string(op_info(op).text)] > 0);
     }
     for (const char* feature : {"input",
+                                "sum by group",
+                                "operand by group",
                                 "weight",
                                 "scalar",
                                 "strided input",

@@ -60,3 +60,53 @@ TEST_CASE("operands by group: rows of no group read 0, whatever the operand is c
     }
   }
 }
+
+TEST_CASE("a sum by group adds the rows of the group, and none past the last end") {
+  const auto chain = llvm::cantFail(
+      verify(llvm::cantFail(parse("chain c(input x: f32[6, 2, 3], input ends: i32[4]) {\n"
+                                  "  y = sum \"mkn->ne\"(mul(x, 2)) ragged m by ends over e\n"
+                                  "  return y: f32\n}"))));
+  const auto x = iota(36);
+  for (const std::vector<i32>& ends :
+       std::vector<std::vector<i32>>{{2, 2, 3, 5}, {0, 0, 0, 0}, {0, 6, 6, 6}, {1, 2, 3, 6}}) {
+    const ReferenceInputs inputs{{floats({6, 2, 3}, x), tensor(DType::kI32, {4}, ends.data())}};
+    auto reference = Reference::create(chain, inputs);
+    REQUIRE(!!reference);
+    const auto got = reference->evaluate(1);
+    for (int n = 0; n < 3; ++n) {
+      for (int e = 0; e < 4; ++e) {
+        double want = 0;
+        for (int m = e > 0 ? ends[e - 1] : 0; m < ends[e]; ++m)
+          want += 2 * (x[m * 6 + n] + x[m * 6 + 3 + n]);
+        CHECK(got[0][n * 4 + e].value == want);
+        CHECK(got[0][n * 4 + e].error == 0);
+        CHECK(reference->output_element(0, n * 4 + e).value == want);
+      }
+    }
+  }
+  const std::vector<i32> past = {0, 1, 2, 7};
+  auto refused =
+      Reference::create(chain, {{floats({6, 2, 3}, x), tensor(DType::kI32, {4}, past.data())}});
+  REQUIRE_FALSE(!!refused);
+  CHECK(take_report(refused.takeError()).message.find("entry 3 of ends 'ends' is 7") !=
+        std::string::npos);
+}
+
+TEST_CASE("an elementwise value may say which group a row has") {
+  const auto chain = llvm::cantFail(verify(
+      llvm::cantFail(parse("chain c(input x: f32[2, 5], input ends: i32[2], input b: f32[2, 2]) {\n"
+                           "  y = sub(b @ \"en\", x @ \"nm\") ragged m by ends over e\n"
+                           "  z = mul(y, b @ \"en\")\n  return z: f32\n}"))));
+  const auto x = iota(10), b = iota(4);
+  const std::vector<i32> ends = {1, 3};
+  auto reference = Reference::create(
+      chain, {{floats({2, 5}, x), tensor(DType::kI32, {2}, ends.data()), floats({2, 2}, b)}});
+  REQUIRE(!!reference);
+  const auto got = reference->evaluate(1);
+  for (int n = 0; n < 2; ++n) {
+    for (int m = 0; m < 5; ++m) {
+      const double own = m < 1 ? b[n] : m < 3 ? b[2 + n] : 0;
+      CHECK(got[0][n * 5 + m].value == (own - x[n * 5 + m]) * own);
+    }
+  }
+}

@@ -54,6 +54,8 @@ chain whole_1[M in 0..64](input x: bf16[M, 768], weight wg: bf16[3072, 768], // 
   b = cast(scale(r, alpha), bf16)
   k = constant(-0)
   q = sum "mn->n"(sub(b, mul(z, k)))
+  v = mul(b @ "mn", q @ "en") ragged m by ends over e
+  d = sum "mn->en"(v) ragged m by ends over e
   return b: bf16 strides[4096, 1], q: f32 align 4, y: f16 strides[3072, 1] align 64
 }
 )";
@@ -372,7 +374,10 @@ const BadText kBadTexts[] = {
     {"chain c(input x: f32) { y = add \"m\"(x, x) }", 1, 33, "before the operands of 'add'"},
     {"chain c(input x: f32) { y = contract \"k,k->\" bf16 (x, x) }", 1, 46, "expected '('"},
     {"chain c(input x: f32) { y = contract \"k,k->(x, x)\n }", 1, 38, "has no end"},
-    {"chain c(input x: f32) { y = neg(x) ragged m by x over e }", 1, 36, "only after a contract"},
+    {"chain c(input x: f32) { y = constant(1) ragged m by x over e }", 1, 41,
+     "'ragged' only after a contraction, a sum or an elementwise operation"},
+    {"chain c(input x: f32) { y = reduce_max \"m->\"(x) ragged m by x over e }", 1, 49,
+     "only after a contraction, a sum or an elementwise operation"},
     {"chain c(input x: f32) { y = contract \"k,k->\"(x, x) ragged mm by x over e }", 1, 59,
      "a label of one letter"},
     {"chain c(input x: f32) { y = neg(x @ m) }", 1, 37, "expected labels after '@'"},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What verify() rejects: one case per rule, with its code and the value that the message names.
+// Ragged labels: verify_ragged_error_test.cpp.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -154,69 +155,6 @@ const Case kContractions[] = {
      "of 'y' repeats label 'm' for 'x'"},
 };
 
-const char* const kMoe = "input x: bf16[8, 4], weight w: bf16[3, 6, 4], input ends: i32[3]";
-
-const Case kRagged[] = {
-    {"input x: f32[8, 4], weight w: f32[1048577, 4, 4], input ends: i32[1048577]",
-     "y = contract \"mk,enk->mn\"(x, w) ragged m by ends over e return y: f32",
-     "ends 'ends' of 'y' hold 1048577 groups: use at most 1048576", kLimit},
-    {kMoe, "y = contract \"mk,enk->mn\"(x, w) ragged k by ends over e return y: f32",
-     "ragged label 'k' over 'e' does not fit equation \"mk,enk->mn\" of 'y'"},
-    {kMoe, "y = contract \"mk,enk->mn\"(x, w) ragged n by ends over e return y: f32",
-     "ragged label 'n' over 'e' does not fit"},
-    {kMoe, "y = contract \"mk,enk->mn\"(x, w) ragged m by ends over n return y: f32",
-     "ragged label 'm' over 'n' does not fit"},
-    {kMoe, "y = contract \"mk,enk->mn\"(x, w) ragged m by ends over z return y: f32",
-     "ragged label 'm' over 'z' does not fit"},
-    {kMoe, "y = contract \"mk,enk->men\"(x, w) ragged m by ends over e return y: f32",
-     "ragged label 'm' over 'e' does not fit"},
-    {kMoe, "y = contract \"mk,enk->mn\"(x, w) ragged m by w over e return y: f32",
-     "ends 'w' of 'y' must be a parameter i32[groups]"},
-    {"input x: bf16[8, 4], weight w: bf16[3, 6, 4], input ends: i32[4]",
-     "y = contract \"mk,enk->mn\"(x, w) ragged m by ends over e return y: f32",
-     "group 'e' of 'y' has size 3 in 'w' but 'ends' holds 4 ends"},
-    {"input x: bf16[8, 4], weight w: bf16[3, 6, 4], input ends: i32[3, 1]",
-     "y = contract \"mk,enk->mn\"(x, w) ragged m by ends over e return y: f32",
-     "ends 'ends' of 'y'"},
-    {"input x: bf16[8, 4], weight w: bf16[3, 6, 4], input ends: i32[3] strides[2]",
-     "y = contract \"mk,enk->mn\"(x, w) ragged m by ends over e return y: f32",
-     "ends 'ends' of 'y'"},
-    {"input x: bf16[8, 4], weight w: bf16[0, 6, 4], input ends: i32[0]",
-     "y = contract \"mk,enk->mn\"(x, w) ragged m by ends over e return y: f32",
-     "ends 'ends' of 'y'"},
-    {kMoe, "y = contract \"mk,enk->mn\"(x, w) return y: f32", "label 'e' of 'y' appears once"},
-    {kMoe, "y = mul(x, ends) return y: f32", "'y' uses 'ends', an i32 tensor, as an operand"},
-};
-
-// An operand by group: its label, its size, its rows.
-#define CATENARY_MOE "g = contract \"mk,enk->mn\"(x, w) ragged m by ends over e "
-const char* const kMoeBias =
-    "input x: bf16[8, 4], weight w: bf16[3, 6, 4], input ends: i32[3], input other: i32[3], weight "
-    "b: f32[3, 6], weight four: f32[4], input r: f32[8, 6]";
-const Case kGroupOperands[] = {
-    {kMoeBias, CATENARY_MOE "y = add(g, b @ \"fn\") return y: f32",
-     "label 'f' of 'b' is not among the labels \"mn\" of 'y'"},
-    {kMoeBias, CATENARY_MOE "y = add(g, four @ \"e\") return y: f32",
-     "label 'e' of 'four' has size 4 but 'ends' holds 3 ends: give 'four' one entry for each "
-     "group"},
-    {kMoeBias, "y = add(r @ \"mn\", b @ \"en\") return y: f32",
-     "label 'e' of 'b' is not among the labels \"mn\" of 'y'"},
-    {kMoeBias, CATENARY_MOE "s = sum \"mn->m\"(g) y = mul(s, four @ \"e\") return y: f32",
-     "label 'e' of 'four' is not among the labels \"m\" of 'y'"},
-    {kMoeBias,
-     CATENARY_MOE "h = contract \"mk,enk->mn\"(x, w) ragged m by other over e "
-                  "y = add(add(g, h), b @ \"en\") return y: f32",
-     "label 'e' of 'b' is not among the labels"},
-    {"input x: bf16[1, 4], weight w: bf16[3, 6, 4], input ends: i32[3], weight b: f32[3], input r: "
-     "f32[8, 6]",
-     CATENARY_MOE "t = add(g, r) y = mul(t, b @ \"e\") return y: f32",
-     "label 'e' of 'b' is not among the labels \"mn\" of 'y'"},
-    {"input x: bf16[1, 4], weight w: bf16[3, 8, 4], input ends: i32[3], weight b: f32[8, 3]",
-     CATENARY_MOE "y = add(g, b @ \"me\") return y: f32",
-     "'y' takes an operand by group 'e' but repeats the grouped row over 8 rows"},
-};
-#undef CATENARY_MOE
-
 const Case kElementwise[] = {
     {"input x: f32[4, 8], input b: f32[4]", "y = add(x, b) return y: f32",
      "dimension 1 of 'y' has size 8 in 'x' and 4 in 'b': make them equal, or align them as in x @ "
@@ -301,10 +239,6 @@ TEST_CASE("contractions and sums") {
   for (const Case& bad : kContractions) check_case(bad, "");
 }
 
-TEST_CASE("ragged labels") {
-  for (const Case& bad : kRagged) check_case(bad, "");
-}
-
 const Case kInPlace[] = {
     {"input x: f32[4, 8], weight w: f32[4, 8]", "y = add(x, w) return y: f32 inplace w",
      "output 'y' is in place of 'w', a weight: only an input is overwritten"},
@@ -335,10 +269,6 @@ TEST_CASE("outputs in place of an input") {
   chain.outputs[0].in_place = 0;
   const VerifiedChain verified = llvm::cantFail(verify(chain));
   CHECK(verified.output_type(0) == verified.info(0).type);
-}
-
-TEST_CASE("operands by group") {
-  for (const Case& bad : kGroupOperands) check_case(bad, "");
 }
 
 TEST_CASE("elementwise values") {
@@ -425,6 +355,18 @@ TEST_CASE("chains that only code can build") {
   chain = small_chain();
   chain.values[0].type.shape[0].symbolic = true;
   check_rejected(chain, kInvalid, "dimension 0 of parameter 'x' is symbolic but the chain has no");
+  chain = small_chain();
+  chain.values[0].ragged = RaggedLabel{'m', 'e', 0};
+  check_rejected(chain, kInvalid,
+                 "'x' is a parameter with a ragged label: only contractions, sums");
+  chain = small_chain();
+  chain.values[1] = Value();
+  chain.values[1].name = std::string("y");
+  chain.values[1].op = Op::kReduceMax;
+  chain.values[1].equation = std::string("mn->en");
+  chain.values[1].operands = {{0, ""}};
+  chain.values[1].ragged = RaggedLabel{'m', 'e', 0};
+  check_rejected(chain, kInvalid, "'reduce_max' of 'y' is ragged: only a sum is by group");
   chain = small_chain();
   chain.values[1].op = static_cast<Op>(200);
   check_rejected(chain, kInvalid, "'y' has operation number 200");

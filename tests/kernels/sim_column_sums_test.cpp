@@ -18,6 +18,7 @@ struct Case {
   std::string tile;  // empty: the best of the family
   std::string family = "gemm_sm90";
   i64 symbol = 0;
+  std::vector<std::vector<i32>> ends = {};  // of ragged rows
 };
 
 std::string run(const Case& from, const HostCompiler& compiler) {
@@ -29,6 +30,7 @@ std::string run(const Case& from, const HostCompiler& compiler) {
     if (from.tile.empty()) options.family = from.family;
     options.symbol = from.symbol;
     options.fill = fill;
+    if (!from.ends.empty()) options.ends = from.ends[0];
     options.sm_count = 2;
     options.compiler = &compiler;
     auto chain = SimulatedChain::make(from.chain, options);
@@ -38,6 +40,11 @@ std::string run(const Case& from, const HostCompiler& compiler) {
     if (kernels.back().config_text.find("sums of 16 rows") == std::string::npos)
       return name + ": the sum reads whole rows: " + kernels.back().config_text;
     failure = first_failure(*chain, name, 2);
+    for (size_t i = 1; i < from.ends.size() && failure.empty(); ++i) {
+      if (Error error = chain->set_ends(from.ends[i])) return take_report(std::move(error)).message;
+      failure =
+          first_failure(*chain, fmt::format("{}, ends {}", name, fmt::join(from.ends[i], " ")), 2);
+    }
     if (!failure.empty()) return failure;
   }
   return failure;
@@ -95,7 +102,45 @@ constexpr const char* kSymbol =
     "  dh = contract \"mk,kn->mn\"(dy, w)\n  da = mul(dh, g)\n  db = sum \"mn->n\"(da)\n"
     "  return da: bf16, db: f32 }";
 
+// The biases of gate and up in a gated layer of experts: two values that are summed by group, of a
+// contraction that is not stored.
+constexpr const char* kExperts =
+    "chain a(input dy: bf16[130, 72], weight w: bf16[4, 72, 136], input g: bf16[130, 136],\n"
+    "        input u: bf16[130, 136], input b: f32[4, 136], input e: i32[4]) {\n"
+    "  dh = contract \"mk,ekn->mn\"(dy, w) ragged m by e over e\n"
+    "  dg = mul(dh, u)\n  du = mul(dh, g)\n"
+    "  bg = sum \"mn->en\"(dg) ragged m by e over e\n"
+    "  bu = sum \"mn->en\"(du) ragged m by e over e\n  c = add(b, bu)\n"
+    "  return dg: bf16, du: bf16, bg: bf16, c: f32 inplace b }";
+
+constexpr const char* kExpertsBatch =
+    "chain a(input dy: bf16[2, 200, 40], weight w: bf16[2, 3, 136, 40], input e: i32[3]) {\n"
+    "  d = contract \"bmk,benk->bmn\"(dy, w) ragged m by e over e\n"
+    "  s = sum \"bmn->ben\"(d) ragged m by e over e\n  return d: bf16, s: f32 }";
+
+constexpr const char* kExpertsSymbol =
+    "chain a[M in 0..200](input dy: bf16[M, 72], weight w: bf16[4, 72, 136], input e: i32[4]) {\n"
+    "  d = contract \"mk,ekn->mn\"(dy, w) ragged m by e over e\n"
+    "  s = sum \"mn->en\"(relu(d)) ragged m by e over e\n  return d: bf16, s: bf16 }";
+
+const std::vector<std::vector<i32>> kEnds = {
+    {30, 30, 31, 98}, {0, 64, 65, 130}, {0, 0, 0, 0}, {16, 32, 33, 49}, {-5, 33, 33, 900}};
+
 }  // namespace
+
+TEST_CASE("sums by group of ragged rows") {
+  std::vector<Case> cases;
+  for (const char* tile : {"64x64x64g1s8", "128x128x64p2s4", "128x128x64p2s4c2", "128x256x64g2s3",
+                           "128x128x64p2s4n2"}) {
+    cases.push_back({"experts", kExperts, tile, "gemm_sm90", 0, kEnds});
+  }
+  for (const char* tile : {"64x64x64w2x2s4", "16x64x128w1x4s5", "128x16x64w4x1s6"})
+    cases.push_back({"experts", kExperts, tile, "gemm_sm80", 0, kEnds});
+  cases.push_back(
+      {"batch", kExpertsBatch, "64x64x64g1s8", "gemm_sm90", 0, {{5, 6, 140}, {0, 200, 200}}});
+  cases.push_back({"symbol", kExpertsSymbol, "64x64x64g1s8", "gemm_sm90", 130, kEnds});
+  run_all(cases);
+}
 
 TEST_CASE("gemm_sm90: every kind of tile") {
   std::vector<Case> cases;

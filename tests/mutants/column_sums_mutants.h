@@ -57,8 +57,8 @@ inline constexpr Mutant kColumnSumsMutants[] = {
      .planted = "as many sums are added as there are rows",
      .base = kColumnSums,
      .file = "kernels/reduce.cuh",
-     .text = "d == 0 ? ceil_div(size, i64{kConfig.rows}) : size",
-     .in_place = "size",
+     .text = "i64 terms = ceil_div(rows, i64{kConfig.rows});",
+     .in_place = "i64 terms = rows;",
      .faults = "out_of_bounds"},
     {.name = "reduce_part_from_the_first",
      .planted = "a part of the terms begins with the first term",
@@ -78,8 +78,8 @@ inline constexpr Mutant kColumnSumsMutants[] = {
      .planted = "the sums of the last rows are left out",
      .base = kColumnSums,
      .file = "kernels/reduce.cuh",
-     .text = "ceil_div(size, i64{kConfig.rows})",
-     .in_place = "size / kConfig.rows",
+     .text = "ceil_div(rows, i64{kConfig.rows})",
+     .in_place = "rows / kConfig.rows",
      .faults = "mismatch"},
 };
 

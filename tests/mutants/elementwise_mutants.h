@@ -81,9 +81,9 @@ inline constexpr Mutant kElementwiseMutants[] = {
      .planted = "operands that are not weights are loaded before the dependency wait",
      .base = "pointwise",
      .file = "kernels/pointwise.cuh",
-     .text = "      Program::load_weights(params, at[u], operands[u]);\n",
-     .in_place = "      Program::load_weights(params, at[u], operands[u]);\n"
-                 "      Program::load(params, at[u], operands[u]);\n",
+     .text = "if constexpr (!kByGroup) Program::load_weights(params, at[u], operands[u]);",
+     .in_place = "Program::load_weights(params, at[u], operands[u]);\n"
+                 "      Program::load(params, at[u], operands[u]);",
      .faults = "before_dependency_wait"},
     {.name = "pointwise_wait_removed",
      .planted = "no dependency wait in the pointwise kernel",

@@ -9,7 +9,7 @@ import pytest
 import catenary
 from catenary import _native
 
-HEADERS = ("catenary.h", "facts.h", "gradient.h", "pack.h", "repack.h", "torch.h")
+HEADERS = ("catenary.h", "facts.h", "gradient.h", "groups.h", "pack.h", "repack.h", "torch.h")
 # The letters of _native.FUNCTIONS by C type.
 SCALARS = {"int32_t": "i", "int64_t": "I", "uint32_t": "u", "size_t": "z", "double": "d"}
 FIELDS = {"int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64, "size_t": ctypes.c_size_t, "char": ctypes.c_char}

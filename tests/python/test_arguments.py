@@ -110,7 +110,7 @@ WRONG_TYPES = {
     "ends": (lambda c, e: ctn.contract("mk,enk->mn", value(c), value(c), ctn.Ragged("m", 3, "e")), "ragged.ends is 3"),
     "label": (
         lambda c, e: ctn.contract("mk,enk->mn", value(c), value(c), ctn.Ragged("mm", value(c), "e")),
-        "label 'mm' of a ragged contraction has 2 letters: give one",
+        "label 'mm' of Ragged has 2 letters: give one",
     ),
     "true_f32": (lambda c, e: ctn.contract("mk,nk->mn", value(c), value(c), true_f32="no"), "true_f32 is 'no'"),
     "linear": (lambda c, e: ctn.linear(3, value(c)), "x is 3, of type int"),

@@ -122,6 +122,25 @@ def test_symbol_ragged_in_place_and_operands():
     assert repr(chain.parameters[0].shape) == "(symbol, 32)"
 
 
+def test_sums_and_operands_by_group():
+    chain = ctn.Chain("groups")
+    x, s = chain.input("x", ctn.f32, (6, 5)), chain.weight("s", ctn.f32, (2, 5))
+    ends = chain.input("ends", ctn.i32, (2,))
+    rows = ctn.Ragged("m", ends, "e")
+    y = ctn.by_group("mul", rows, x @ "mn", s @ "en", name="y")
+    d = ctn.sum("mn->en", y, name="d", ragged=rows)
+    assert (y.rank, d.rank) == (2, 2)
+    chain.output(d, ctn.f32)
+    assert 'y = mul(x @ "mn", s @ "en") ragged m by ends over e' in chain.text
+    assert 'd = sum "mn->en"(y) ragged m by ends over e' in chain.text
+    assert ctn.Chain.parse(chain.text).digest == chain.digest
+    with pytest.raises(ctn.ChainError, match="only in the operand and the group only in the result"):
+        ctn.sum("mn->mn", y, ragged=rows)
+    other = ctn.Chain("other").input("ends", ctn.i32, (2,))
+    with pytest.raises(ctn.ArgumentError, match="combine values of one chain"):
+        ctn.sum("mn->en", y, ragged=ctn.Ragged("m", other, "e"))
+
+
 def test_digest_and_key_forget_names_only():
     a, b, other = make_linear(name="a"), make_linear(name="b"), make_linear(n=33)
     assert a.digest == b.digest != other.digest

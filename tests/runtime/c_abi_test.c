@@ -38,6 +38,8 @@ static const any_function exported[] = {
     (any_function)ctn_chain_contract,
     (any_function)ctn_chain_dequant,
     (any_function)ctn_chain_elementwise,
+    (any_function)ctn_chain_elementwise_by_group,
+    (any_function)ctn_chain_sum_by_group,
     (any_function)ctn_chain_sum,
     (any_function)ctn_chain_reduce,
     (any_function)ctn_chain_cast,

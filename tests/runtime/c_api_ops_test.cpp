@@ -59,3 +59,31 @@ TEST_CASE("a reduction has the name that chain text has") {
   REQUIRE(ctn_chain_return(owner.chain, &output) == CTN_OK);
   CHECK(print(owner.chain).find("top = reduce_max \"mn->m\"(x)") != std::string::npos);
 }
+
+TEST_CASE("sums by group, and operands by group outside a contraction") {
+  ctn::Chain chain("groups");
+  const auto x = chain.input("x", ctn::f32, {6, 5});
+  const auto s = chain.weight("s", ctn::f32, {2, 5});
+  const auto ends = chain.input("ends", ctn::i32, {2});
+  const ctn::Ragged rows{'m', ends, 'e'};
+  const auto y = ctn::by_group("mul", rows, {x.labeled("mn"), s.labeled("en")}, {}, "y");
+  CHECK(y.rank() == 2);
+  const auto d = ctn::sum("mn->en", y, rows, "d");
+  CHECK(d.rank() == 2);
+  chain.output(d, ctn::f32);
+  const std::string text = chain.text();
+  CHECK(text.find("y = mul(x @ \"mn\", s @ \"en\") ragged m by ends over e") != std::string::npos);
+  CHECK(text.find("d = sum \"mn->en\"(y) ragged m by ends over e") != std::string::npos);
+  CHECK_THROWS_AS(ctn::sum("mn->n", y, rows), ctn::Error);
+  CHECK_THROWS_AS(ctn::by_group("mul", rows, {x, s}), ctn::Error);
+
+  const std::string_view plain =
+      "chain c(input x: f32[4, 8], input e: i32[2]) { y = neg(x) return y: f32 }";
+  ChainOwner owner;
+  REQUIRE(ctn_chain_parse(plain.data(), plain.size(), &owner.chain) == CTN_OK);
+  ctn_value sum = -1;
+  CHECK(ctn_chain_sum_by_group(owner.chain, "mn->en", 0, nullptr, "sum", &sum) ==
+        CTN_INVALID_ARGUMENT);
+  CHECK(std::string_view(ctn_last_error()).find("ragged") != std::string_view::npos);
+  CHECK(sum == -1);
+}

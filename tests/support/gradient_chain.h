@@ -11,7 +11,8 @@
 namespace catenary {
 
 inline constexpr const char* kGradientChains[] = {
-    "linear_bias_silu", "gated_mlp", "grouped_gated_mlp", "experts", "gelu_mlp", "rmsnorm_linear"};
+    "linear_bias_silu", "gated_mlp", "grouped_gated_mlp", "experts",
+    "experts_biases",   "gelu_mlp",  "rmsnorm_linear"};
 
 std::string read_text(const std::string& path);
 void write_text(const std::string& path, const std::string& text);

@@ -20,16 +20,27 @@ constexpr i64 kBytesInFlight = 16;
 // with 256 (32 operands in vectors of 8, 64 in vectors of 4).
 constexpr int kLiveFloats = 208;
 
+// Rows whose groups the kernel finds are the outermost axis, so that the elements of a vector are
+// of one row.
 Space make_space(const GroupContext& context, int& first) {
   Space space;
   llvm::SmallVector<int, 8> dims;
-  for (size_t d = 0; d < context.group.shape.size(); ++d) {
-    space.axes.push_back({AxisKind::kFree, extent_of(context.group.shape[d]), {}});
-    dims.push_back(static_cast<int>(d));
+  const auto rows = rows_by_group(context.tensors.program);
+  const auto add = [&](int d, AxisKind kind) {
+    space.axes.push_back({kind, extent_of(context.group.shape[d]), {}});
+    dims.push_back(d);
+  };
+  if (rows) add(rows->dim, AxisKind::kApart);
+  for (int d = 0; d < static_cast<int>(context.group.shape.size()); ++d) {
+    if (!rows || d != rows->dim) add(d, AxisKind::kFree);
   }
   first = add_tensors(space, context.tensors.program, dims);
   sort_axes(space, AxisKind::kFree, first + first_store(context.tensors.program));
   merge_axes(space);
+  if (rows && space.axes.size() == 1) {
+    space.axes.push_back({AxisKind::kFree, Extent(1), {}});
+    space.axes.back().stride.assign(space.axes[0].stride.size(), 0);
+  }
   return space;
 }
 
@@ -71,6 +82,7 @@ std::string config_text(const PointwiseConfig& c) {
   Fields fields;
   fields.line().add_unless_default("size", c.size, PointwiseConfig().size);
   fields.line().add("vec", c.vec).add("unroll", c.unroll).add("threads", c.threads);
+  if (c.ends.num_groups > 0) fields.line().add("ends", fields_of(c.ends));
   return fields.str();
 }
 
@@ -84,9 +96,12 @@ class PointwiseFamily final : public KernelFamily {
     return {"kernels/pointwise.cuh", "PointwiseConfig", config_text(c),
             emit_store_program(kernel.program, program), "pointwise<kConfig, Program>"};
   }
-  // Its slots are those of the programs.
-  KernelConfig with_slots(const KernelConfig& config, llvm::function_ref<i32(i32)>) const override {
-    return config;
+  // Its other slots are those of the programs.
+  KernelConfig with_slots(const KernelConfig& config,
+                          llvm::function_ref<i32(i32)> renumber) const override {
+    auto c = config.get<PointwiseConfig>();
+    if (c.ends.num_groups > 0) c.ends.slot = renumber(c.ends.slot);
+    return c;
   }
 };
 
@@ -110,6 +125,10 @@ Expected<KernelPlan> plan_pointwise(const GroupContext& context) {
 
   PointwiseConfig config;
   config.size = space_extents(space);
+  if (const auto rows = rows_by_group(context.tensors.program)) {
+    const int dim = kMaxDims - static_cast<int>(space.axes.size());
+    config.ends = bind_ends(context, rows->ends, dim);
+  }
   config.threads = kThreads;
   const i64 inner = config.size.at[kMaxDims - 1].size;
   int limit = 8;

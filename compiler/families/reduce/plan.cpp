@@ -25,7 +25,8 @@ struct ReduceSpace {
 };
 
 // Each dimension of the reduced operand is an axis. The program of the result has only the axes
-// that are not reduced.
+// that are not reduced. A sum by group has the rows as the first axis of its terms, and the groups
+// as the first of its result.
 ReduceSpace make_space(const GroupContext& context) {
   ReduceSpace result;
   const ValueId sum = context.group.anchors[0].value;
@@ -38,8 +39,19 @@ ReduceSpace make_space(const GroupContext& context) {
     operand_dim.push_back(d);
     result_dim.push_back(in_result);
   };
-  for (int d : info.summed) add(d, AxisKind::kTerm, -1);
-  for (int r = 0; r < info.type.rank(); ++r) add(info.operand_dims[0][r], AxisKind::kFree, r);
+  const auto& grouped = info.grouped_terms;
+  if (grouped) add(grouped->dim, AxisKind::kApart, -1);
+  for (int d : info.summed) {
+    if (!grouped || d != grouped->dim) add(d, AxisKind::kTerm, -1);
+  }
+  if (grouped) {
+    result.space.axes.push_back({AxisKind::kApart, extent_of(info.type.shape[grouped->group]), {}});
+    operand_dim.push_back(-1);
+    result_dim.push_back(grouped->group);
+  }
+  for (int r = 0; r < info.type.rank(); ++r) {
+    if (!grouped || r != grouped->group) add(info.operand_dims[0][r], AxisKind::kFree, r);
+  }
   result.prologue = add_tensors(result.space, context.tensors.prologue, operand_dim);
   result.program = add_tensors(result.space, context.tensors.program, result_dim);
   if (!context.tensors.prologue.tensors.empty()) {
@@ -48,6 +60,14 @@ ReduceSpace make_space(const GroupContext& context) {
   sort_axes(result.space, AxisKind::kFree, result.program + first_store(context.tensors.program));
   merge_axes(result.space);
   for (const Axis& axis : result.space.axes) result.term_rank += axis.kind == AxisKind::kTerm;
+  if (!grouped) return result;
+  ++result.term_rank;
+  // A vector of results is of one group.
+  if (result.space.axes.back().kind == AxisKind::kApart) {
+    const size_t tensors = result.space.axes.back().stride.size();
+    result.space.axes.push_back({AxisKind::kFree, Extent(1), {}});
+    result.space.axes.back().stride.assign(tensors, 0);
+  }
   return result;
 }
 
@@ -77,6 +97,7 @@ std::string config_text(const ReduceConfig& c) {
   fields.add_unless_default("rows", c.rows, ReduceConfig().rows)
       .add_unless_default("parts", c.parts, ReduceConfig().parts)
       .add_unless_default("part_dim", c.part_dim, ReduceConfig().part_dim);
+  if (c.ends.num_groups > 0) fields.line().add("ends", fields_of(c.ends));
   return fields.str();
 }
 
@@ -93,9 +114,12 @@ class ReduceFamily final : public KernelFamily {
                 emit_store_program(kernel.program, program),
             "reduce<kConfig, Prologue, Epilogue>"};
   }
-  // Its slots are those of the programs.
-  KernelConfig with_slots(const KernelConfig& config, llvm::function_ref<i32(i32)>) const override {
-    return config;
+  // Its other slots are those of the programs.
+  KernelConfig with_slots(const KernelConfig& config,
+                          llvm::function_ref<i32(i32)> renumber) const override {
+    auto c = config.get<ReduceConfig>();
+    if (c.ends.num_groups > 0) c.ends.slot = renumber(c.ends.slot);
+    return c;
   }
 };
 
@@ -265,6 +289,7 @@ PlannedGroup kernels_in_parts(const Reduction& r, int parts, i64 workspace_bytes
 
   ReduceConfig second = r.config;
   second.rows = 1;
+  second.ends = {};
   for (int d = 0; d < second.term_rank; ++d) second.size.at[d] = Extent(1);
   second.term_rank = 1;
   second.size.at[0] = Extent(parts);
@@ -292,9 +317,9 @@ void bind(Reduction& r) {
   r.program = bind_program(context, context.tensors.program, space, r.reduce.program);
   place_terms(r.prologue, axes, terms);
   place_terms(r.program, axes, terms);
-  for (const Axis& axis : space.axes) {
-    const i64 size = largest(axis.extent, context.symbol_hi);
-    (axis.kind == AxisKind::kTerm ? r.terms : r.outputs) *= size;
+  for (int a = 0; a < axes; ++a) {
+    const i64 size = largest(space.axes[a].extent, context.symbol_hi);
+    (a < terms ? r.terms : r.outputs) *= size;
   }
   if (context.chain.value(context.group.anchors[0].value).op == Op::kReduceMax)
     r.config.op = ReduceOp::kMax;
@@ -303,6 +328,10 @@ void bind(Reduction& r) {
   r.config.term_rank = terms;
   if (context.group.adds_column_sums) r.config.rows = kSummedRows;
   r.terms = ceil_div(r.terms, i64{r.config.rows});
+  if (const auto& grouped = context.chain.info(context.group.anchors[0].value).grouped_terms) {
+    r.config.ends = bind_ends(context, grouped->ends, kMaxDims - axes + terms);
+    r.terms = ceil_div(r.terms, r.config.ends.num_groups);  // of an average group
+  }
   r.free_axes = std::max(axes - terms, 1);
   r.inner = axes > terms ? r.config.size.at[kMaxDims - 1].size : 1;
 }

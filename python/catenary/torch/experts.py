@@ -23,6 +23,7 @@ _ACTIVATION_CLASSES = {
 
 def experts(hidden_states: torch.Tensor, top_k_index: torch.Tensor, top_k_weights: torch.Tensor,
             gate_up_proj: torch.Tensor, down_proj: torch.Tensor, activation: str | None = "silu", *,
+            gate_up_bias: torch.Tensor | None = None, down_bias: torch.Tensor | None = None,
             recompute: str = "none") -> torch.Tensor:  # fmt: skip
     """The sum over each token's experts of weight * down(activation(gate(x)) * up(x)). Nothing is copied to the host.
 
@@ -30,6 +31,7 @@ def experts(hidden_states: torch.Tensor, top_k_index: torch.Tensor, top_k_weight
         hidden_states: [tokens, hidden]. top_k_index, top_k_weights: [tokens, k]; an index of `experts` or more is no
             expert.
         gate_up_proj: [experts, 2 * inner, hidden], the gate first. down_proj: [experts, hidden, inner].
+        gate_up_bias: [experts, 2 * inner], down_bias: [experts, hidden]; both or none.
     """
     tokens, hidden = hidden_states.shape
     k, count = top_k_index.shape[-1], gate_up_proj.shape[0]
@@ -37,7 +39,8 @@ def experts(hidden_states: torch.Tensor, top_k_index: torch.Tensor, top_k_weight
     offs = torch.searchsorted(ids, torch.arange(count, device=ids.device, dtype=ids.dtype), right=True).to(torch.int32)
     x = hidden_states[order // k]
     scale = top_k_weights.reshape(-1)[order].to(x.dtype)
-    y = functional.grouped_glu_mlp(x, gate_up_proj, None, down_proj, offs, activation, scale, recompute=recompute)
+    y = functional.grouped_glu_mlp(x, gate_up_proj, None, down_proj, offs, activation, scale, b_gate=gate_up_bias,
+                                   b_down=down_bias, recompute=recompute)  # fmt: skip
     back = torch.empty_like(order)
     back[order] = torch.arange(order.shape[0], device=order.device)
     return y[back].view(tokens, k, hidden).sum(dim=1).to(hidden_states.dtype)
@@ -53,7 +56,9 @@ def experts_forward(self: Any, hidden_states: torch.Tensor, top_k_index: torch.T
         from transformers.integrations.moe import grouped_mm_experts_forward
 
         return grouped_mm_experts_forward(self, hidden_states, top_k_index, top_k_weights)
-    return experts(hidden_states, top_k_index, top_k_weights, self.gate_up_proj, self.down_proj, name)
+    biased = getattr(self, "has_bias", False)
+    biases = dict(gate_up_bias=self.gate_up_proj_bias, down_bias=self.down_proj_bias) if biased else {}
+    return experts(hidden_states, top_k_index, top_k_weights, self.gate_up_proj, self.down_proj, name, **biases)
 
 
 def activation_of(module: Any) -> str | None:
@@ -66,8 +71,6 @@ def activation_of(module: Any) -> str | None:
 
 
 def _unsupported(module: Any, activation: str | None) -> str:
-    if getattr(module, "has_bias", False):
-        return "they have biases"
     if getattr(module, "is_transposed", False):
         return "their weights are transposed"
     if not getattr(module, "has_gate", True):

@@ -170,9 +170,12 @@ def ragged(dtype: str, bias: bool, activation: str | None, exact_f32: bool, reco
 
 
 @functools.cache
-def ragged_glu_mlp(dtype: str, scaled: bool, activation: str | None, exact_f32: bool,
+def ragged_glu_mlp(dtype: str, bias: bool, scaled: bool, activation: str | None, exact_f32: bool,
                    recompute: str = "none") -> ChainFunction:  # fmt: skip
-    """s[m] * (activation(x wg^T) * (x wu^T)) wd^T by the group of each row: wg, wu [e, n, k], wd [e, k, n]."""
+    """s[m] * ((activation(x wg^T + bg) * (x wu^T + bu)) wd^T + bd) by the group of each row.
+
+    wg, wu [e, n, k], wd [e, k, n], bg, bu [e, n], bd [e, k].
+    """
     layer = _Layer("ragged_glu_mlp", dtype, exact_f32)
     x = layer.chain.input("x", dtype, (layer.rows, _IN))
     wg = layer.chain.weight("wg", dtype, (_GROUPS, _INNER, _IN))
@@ -180,9 +183,15 @@ def ragged_glu_mlp(dtype: str, scaled: bool, activation: str | None, exact_f32: 
     wd = layer.chain.weight("wd", dtype, (_GROUPS, _OUT, _INNER))
     ends = layer.chain.input("ends", "i32", (_GROUPS,))
     split = ops.Ragged("m", ends, "e")
+    biases = [layer.chain.weight(name, dtype, (_GROUPS, size)) @ "en"
+              for name, size in (("bg", _INNER), ("bu", _INNER), ("bd", _OUT)) if bias]  # fmt: skip
     gate, up = layer.product("mk,enk->mn", x, wg, split), layer.product("mk,enk->mn", x, wu, split)
+    if bias:
+        gate, up = gate + biases[0], up + biases[1]
     h = ops.cast(_activate(gate, activation) * up, dtype)
     y = layer.product("mk,enk->mn", h, wd, split)
+    if bias:
+        y = y + biases[2]
     if scaled:
         y = y * layer.chain.input("s", dtype, (layer.rows,)).labeled("m")
     return layer.function(y, recompute)

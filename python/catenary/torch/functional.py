@@ -75,30 +75,31 @@ def grouped_linear(x: Tensor, w: Tensor, b: Tensor | None = None, activation: st
     """
     if offs is None:
         return _call(("groups", b is not None, activation, recompute), (x, w) if b is None else (x, w, b))
-    if b is None or not (torch.is_grad_enabled() and any(t.requires_grad for t in (x, w, b))):
-        tensors = (x, w, offs) if b is None else (x, w, offs, b)
-        return _call(("ragged", b is not None, activation, recompute), tensors)
-    # A bias by the group of its row has no gradient as a chain: it is gathered by rows.
-    product = _call(("ragged", False, None, recompute), (x, w, offs))
-    rows = torch.bucketize(torch.arange(x.shape[0], device=x.device, dtype=offs.dtype), offs, right=True)
-    y = product + b[rows.clamp(max=b.shape[0] - 1)] * (rows < b.shape[0]).unsqueeze(1)
-    name = forms.activation_name(activation)
-    return y if name is None else chain_activation(name, y)
+    tensors = (x, w, offs) if b is None else (x, w, offs, b)
+    return _call(("ragged", b is not None, activation, recompute), tensors)
 
 
 def grouped_glu_mlp(x: Tensor, w_gate: Tensor, w_up: Tensor | None, w_down: Tensor, offs: Tensor,
-                    activation: str | None = "silu", scale: Tensor | None = None, *,
+                    activation: str | None = "silu", scale: Tensor | None = None, *, b_gate: Tensor | None = None,
+                    b_up: Tensor | None = None, b_down: Tensor | None = None,
                     recompute: str = "none") -> Tensor:  # fmt: skip
     """glu_mlp by the group of each row, times scale.
 
     Args:
         x: [m, k], rows ordered by group. w_gate, w_up: [g, n, k]; w_up None: w_gate is both, [g, 2n, k].
         w_down: [g, k, n]. offs: i32[g] as for `grouped_linear`. scale: [m] or None.
+        b_gate, b_up: [g, n], or both in b_gate: [g, 2n]; b_down: [g, k]. All or none.
     """
     if w_up is None:
         w_gate, w_up = w_gate.chunk(2, dim=1)
-    tensors = (x, w_gate, w_up, w_down, offs) if scale is None else (x, w_gate, w_up, w_down, offs, scale)
-    return _call(("ragged_glu_mlp", scale is not None, activation, recompute), tensors)
+        if b_gate is not None:
+            b_gate, b_up = b_gate.chunk(2, dim=1)
+    biases = (b_gate, b_up, b_down)
+    given = sum(bias is not None for bias in biases)
+    if given not in (0, 3):
+        raise ArgumentError("only some of b_gate, b_up and b_down are given: pass all or none")
+    tensors = (x, w_gate, w_up, w_down, offs) + (biases if given else ()) + (() if scale is None else (scale,))
+    return _call(("ragged_glu_mlp", given > 0, scale is not None, activation, recompute), tensors)
 
 
 def chain(chain: Chain | str, *, exact: bool = True, recompute: str = "none", save_budget: int = 0) -> ChainFunction:

@@ -124,10 +124,11 @@ class GroupedLinear(nn.Module):
 
 class Experts(nn.Module):
     """Experts of a mixture, as those of transformers: gate_up_proj [experts, 2 * intermediate_size, hidden_size],
-    down_proj [experts, hidden_size, intermediate_size]."""
+    down_proj [experts, hidden_size, intermediate_size]. `bias`: with gate_up_proj_bias [experts, 2 *
+    intermediate_size] and down_proj_bias [experts, hidden_size]."""
 
     def __init__(self, num_experts: int, hidden_size: int, intermediate_size: int, activation: str | None = "silu",
-                 recompute: str = "none", device: Any = None, dtype: Any = None):  # fmt: skip
+                 recompute: str = "none", device: Any = None, dtype: Any = None, bias: bool = False):  # fmt: skip
         super().__init__()
         options = dict(device=device, dtype=dtype)
         self.num_experts = num_experts
@@ -135,18 +136,26 @@ class Experts(nn.Module):
         self.recompute = recompute
         self.gate_up_proj = nn.Parameter(torch.empty(num_experts, 2 * intermediate_size, hidden_size, **options))
         self.down_proj = nn.Parameter(torch.empty(num_experts, hidden_size, intermediate_size, **options))
+        self.gate_up_proj_bias = self.down_proj_bias = None
+        if bias:
+            self.gate_up_proj_bias = nn.Parameter(torch.empty(num_experts, 2 * intermediate_size, **options))
+            self.down_proj_bias = nn.Parameter(torch.empty(num_experts, hidden_size, **options))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """As torch.nn.Linear's, for each expert."""
-        _uniform(self.gate_up_proj)
-        _uniform(self.down_proj)
+        for weight, bias in ((self.gate_up_proj, self.gate_up_proj_bias), (self.down_proj, self.down_proj_bias)):
+            _uniform(weight)
+            if bias is not None:
+                bound = 1 / math.sqrt(weight.shape[-1])
+                nn.init.uniform_(bias, -bound, bound)
 
     def forward(self, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor) -> Tensor:
         """hidden_states [tokens, hidden_size], top_k_index and top_k_weights [tokens, k]."""
         from catenary.torch.experts import experts
 
         return experts(hidden_states, top_k_index, top_k_weights, self.gate_up_proj, self.down_proj, self.activation,
+                       gate_up_bias=self.gate_up_proj_bias, down_bias=self.down_proj_bias,
                        recompute=self.recompute)  # fmt: skip
 
 

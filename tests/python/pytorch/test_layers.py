@@ -123,6 +123,26 @@ def test_experts(device, near):
          factor=4)  # fmt: skip
 
 
+def experts_with_biases(x, index, weights, gate_up, down, bias, down_bias):
+    out = torch.zeros_like(x)
+    for e in range(gate_up.shape[0]):
+        gate, up = (x @ gate_up[e].t() + bias[e]).chunk(2, -1)
+        y = (F.silu(gate) * up) @ down[e].t() + down_bias[e]
+        out = out + y * (weights * (index == e)).sum(-1, keepdim=True)
+    return out
+
+
+def test_experts_with_biases(device, near):
+    index = torch.tensor([[0, 2], [3, 5], [2, 0], [2, 3], [0, 3]], device=device)  # none of 1, an unknown one
+    both(near, lambda *t: ct.experts(t[0], index, *t[1:4], gate_up_bias=t[4], down_bias=t[5]),
+         lambda *t: experts_with_biases(t[0], index, *t[1:]), randn(device, 5, 8), torch.rand(5, 2, device=device),
+         randn(device, 4, 12, 8), randn(device, 4, 8, 6), randn(device, 4, 12), randn(device, 4, 8),
+         factor=4)  # fmt: skip
+    with pytest.raises(ctn.ArgumentError, match="only some of b_gate, b_up and b_down"):
+        ct.experts(randn(device, 5, 8), index, torch.rand(5, 2, device=device), randn(device, 4, 12, 8),
+                   randn(device, 4, 8, 6), gate_up_bias=randn(device, 4, 12))  # fmt: skip
+
+
 def test_experts_of_transformers(device):
     hf = pytest.importorskip("transformers")
     ct.register_with_transformers()
