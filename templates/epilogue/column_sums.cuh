@@ -76,7 +76,7 @@ template <Operand kOutput, u32 kChunks, class P>
 CATENARY_DEVICE void store_column_sums(const P& params, Coord at, const u32 (&value)[kChunks][2][2],
                                        u32 m, u32 m_end, u32 n, u32 n_end) {
   const u32 lane = threadIdx.x % 32;
-  const bool stored = !kOutput.by_group || at.group != kNoGroup;
+  if (kOutput.by_group && at.group == kNoGroup) m_end = m;  // nothing is stored
   at.dim[kMaxDims - 2] = m / kSummedRows;
 #pragma unroll
   for (u32 g = 0; g < kChunks; ++g) {
@@ -97,7 +97,7 @@ CATENARY_DEVICE void store_column_sums(const P& params, Coord at, const u32 (&va
     const u32 column = n + 8 * g + lane % 4 * 2;
     at.dim[kMaxDims - 1] = column;
     u8* p = static_cast<u8*>(params.ptr[kOutput.slot]) + element_offset<kOutput>(at) * 4;
-    if (lane < 4 && stored && m < m_end && column < n_end) store_words<2, false>(p, sums);
+    if (lane < 4 && m < m_end && column < n_end) store_words<2, false>(p, sums);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Handwritten chains whose contractions add into one accumulator, the kernels of a gated layer's
-// backward, and sums over rows that begin in a contraction's epilogue; see cases.h.
+// backward, and sums over rows, by group too, that begin in a contraction's epilogue; see cases.h.
 #include "tests/gpu/cases.h"
 #include "tests/gpu/sm90_cases.h"
 
@@ -71,6 +71,34 @@ WrittenCase ragged(const char* name, const char* tile, const char* family) {
   return {name, kRagged, {0}, kEnds3of300, 0, tile, family};
 }
 
+// The bias gradients of gate and up beside the dgrad of the experts' down projection.
+constexpr const char* kExpertBiases =
+    "chain a(input dy: bf16[300, 136], weight wd: bf16[3, 136, 264], input g: bf16[300, 264],\n"
+    "        input u: bf16[300, 264], input sum: f32[3, 264], input e: i32[3]) {\n"
+    "  dh = contract \"mk,ekn->mn\"(dy, wd) ragged m by e over e\n  dg = mul(dh, u)\n"
+    "  du = mul(dh, g)\n  bg = sum \"mn->en\"(dg) ragged m by e over e\n"
+    "  bu = add(sum, sum \"mn->en\"(du) ragged m by e over e)\n"
+    "  return dg: bf16, du: bf16, bg: bf16, bu: f32 inplace sum }";
+
+constexpr const char* kGroupSum =
+    "chain a[M in 0..5000](input x: bf16[M, 77], input e: i32[3]) {\n"
+    "  y = sum \"mn->en\"(relu(x)) ragged m by e over e\n  return y: f32 }";
+
+// A gain by group after a product that is not of the groups, and its gradient.
+constexpr const char* kGain =
+    "chain a(input x: bf16[300, 72], weight w: bf16[200, 72], weight s: f32[3, 200],\n"
+    "        input e: i32[3]) {\n"
+    "  c = contract \"mk,nk->mn\"(x, w)\n"
+    "  y = mul(c @ \"mn\", s @ \"en\") ragged m by e over e\n"
+    "  d = sum \"mn->en\"(y) ragged m by e over e\n  return y: bf16, d: f32 }";
+
+const std::vector<std::vector<i32>> kEnds3ofAny = {
+    {75, 150, 290}, {0, 0, 0}, {16, 17, 17}, {0, 300, 300}};
+
+WrittenCase by_group(const char* name, const char* tile = "", const char* family = "") {
+  return {name, kExpertBiases, {0}, kEnds3of300, 0, tile, family};
+}
+
 }  // namespace
 
 std::vector<WrittenCase> sum_cases() {
@@ -92,6 +120,11 @@ std::vector<WrittenCase> sum_cases() {
       forced_sm90("sm90 column sums, cooperative", bias(333, 264, 328), "128x256x64g2s4"),
       {"sm80 column sums", bias(333, 93, 70), {0}, {}, 0, "64x64x64w2x2s4", "gemm_sm80"},
       {"column sums, two of a dual GEMM", kTwoBiases, {1, 17, 400}, {}},
+      by_group("sm90 sums by group, ping-pong in clusters", "128x128x64p2s4c2", "gemm_sm90"),
+      by_group("sm90 sums by group, cooperative", "128x256x64g2s3", "gemm_sm90"),
+      by_group("sm80 sums by group", "64x64x64w2x2s4", "gemm_sm80"),
+      {"sums by group", kGroupSum, {300, 5000}, kEnds3ofAny},
+      {"gain by group after a dense product", kGain, {0}, kEnds3of300},
       {"sum in parts", kManyTerms, {1, 900, 5000}, {}},
       {"sum that stores what else its terms are for", kStoredTerms, {0}, {}},
   };

@@ -417,6 +417,32 @@ inline constexpr MutantBase kMutantBases[] = {
     {.name = "maximum",
      .chain = "chain a(input x: bf16[70, 44]) {\n"
               "  y = reduce_max \"mn->n\"(neg(abs(x)))\n  return y: f32 }"},
+    {.name = "column sums by group",
+     .chain =
+         "chain a(input x: bf16[130, 72], weight w: bf16[3, 72, 136], input g: bf16[130, 136],\n"
+         "        input u: bf16[130, 136], input e: i32[3]) {\n"
+         "  c = contract \"mk,ekn->mn\"(x, w) ragged m by e over e\n  p = mul(c, u)\n"
+         "  q = mul(c, g)\n  s = sum \"mn->en\"(p) ragged m by e over e\n"
+         "  t = sum \"mn->en\"(q) ragged m by e over e\n"
+         "  return p: bf16, q: bf16, s: bf16, t: f32 }",
+     .tile = "16x64x128w1x4s5",
+     .ends = kFewEnds,
+     .sm_count = 2},
+    {.name = "sm90 column sums by group",
+     .chain = "chain a(input x: bf16[130, 72], weight w: bf16[3, 72, 136], input e: i32[3]) {\n"
+              "  c = contract \"mk,ekn->mn\"(x, w) ragged m by e over e\n"
+              "  s = sum \"mn->en\"(relu(c)) ragged m by e over e\n  return c: bf16, s: bf16 }",
+     .tile = "64x64x64g1s8",
+     .ends = kFewEnds,
+     .sm_count = 2},
+    {.name = "sum by group",
+     .chain = "chain a(input x: bf16[70, 44], input e: i32[3]) {\n"
+              "  y = sum \"mn->en\"(x) ragged m by e over e\n  return y: f32 }",
+     .ends = kWildEnds},
+    {.name = "pointwise, operand by group",
+     .chain = "chain a(input x: bf16[70, 44], input b: bf16[3, 44], input e: i32[3]) {\n"
+              "  y = add(x @ \"mn\", b @ \"en\") ragged m by e over e\n  return y: f32 }",
+     .ends = kFewEnds},
     {.name = "pointwise",
      .chain = "chain a(input x: bf16[17, 37] strides[40, 1], weight b: bf16[37]) {\n"
               "  y = relu(add(x, b))\n  return y: bf16 strides[40, 1] }"},

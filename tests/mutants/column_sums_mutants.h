@@ -8,6 +8,8 @@ namespace catenary::testing {
 
 inline constexpr const char* kColumnSums = "column sums";
 inline constexpr const char* kSm90ColumnSums = "sm90 column sums, staged";
+inline constexpr const char* kGroupColumnSums = "column sums by group";
+inline constexpr const char* kSm90GroupColumnSums = "sm90 column sums by group";
 inline constexpr const char* kColumnSumsFile = "epilogue/column_sums.cuh";
 
 inline constexpr Mutant kColumnSumsMutants[] = {
@@ -81,6 +83,34 @@ inline constexpr Mutant kColumnSumsMutants[] = {
      .text = "ceil_div(rows, i64{kConfig.rows})",
      .in_place = "rows / kConfig.rows",
      .faults = "mismatch"},
+    {.name = "group_sums_share_a_place",
+     .planted = "sums of the last rows of a group and the first of the next have one place",
+     .base = kGroupColumnSums,
+     .file = "epilogue/vec.cuh",
+     .text = "return kOperand.by_group ? static_cast<i64>(at.group) * kOperand.stride_group : 0;",
+     .in_place = "return 0;",
+     .faults = "mismatch race unwritten"},
+    {.name = "group_sums_of_no_group",
+     .planted = "sums of rows of no group are stored",
+     .base = kGroupColumnSums,
+     .file = "epilogue/vec.cuh",
+     .text = "if (kOperand.by_group && at.group == kNoGroup) return;",
+     .in_place = "",
+     .faults = "out_of_bounds"},
+    {.name = "sm90_group_sums_of_no_group",
+     .planted = "sums of rows of no group are stored",
+     .base = kSm90GroupColumnSums,
+     .file = kColumnSumsFile,
+     .text = "if (kOutput.by_group && at.group == kNoGroup) m_end = m;",
+     .in_place = "",
+     .faults = "out_of_bounds"},
+    {.name = "reduce_group_sums_from_their_rows",
+     .planted = "the sums of rows of every group are read as if it were the first",
+     .base = kGroupColumnSums,
+     .file = "kernels/reduce.cuh",
+     .text = "first = rows.begin / kConfig.rows + at.dim[kConfig.ends.dim];",
+     .in_place = "first = rows.begin / kConfig.rows;",
+     .faults = "mismatch unwritten"},
 };
 
 }  // namespace catenary::testing

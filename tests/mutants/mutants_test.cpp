@@ -25,6 +25,7 @@
 #include "tests/mutants/gain_mutants.h"
 #include "tests/mutants/gemm_mutants.h"
 #include "tests/mutants/gemm_sm90_mutants.h"
+#include "tests/mutants/group_ends_mutants.h"
 #include "tests/mutants/group_operand_mutants.h"
 #include "tests/mutants/hopper_mutants.h"
 #include "tests/mutants/matrix_operands_mutants.h"
@@ -90,6 +91,7 @@ std::vector<Mutant> all_mutants() {
   all.insert(all.end(), std::begin(kSkinnyRaggedMutants), std::end(kSkinnyRaggedMutants));
   all.insert(all.end(), std::begin(kSkinnySharesMutants), std::end(kSkinnySharesMutants));
   all.insert(all.end(), std::begin(kGroupOperandMutants), std::end(kGroupOperandMutants));
+  all.insert(all.end(), std::begin(kGroupEndsMutants), std::end(kGroupEndsMutants));
   all.insert(all.end(), std::begin(kBesideMutants), std::end(kBesideMutants));
   return all;
 }
