@@ -154,7 +154,7 @@ struct Program {
 extern "C" __global__ void __launch_bounds__(64, 1)
 ctn_layer_norm_apart_k1_pointwise_v8u1(const __grid_constant__ P p) { pointwise<kConfig, Program>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_layer_norm_apart_k2_reduce_l32s16
+// catenary | target sm_90a (h200) | kernel ctn_layer_norm_apart_k2_reduce_l32s8
 // chain:
 //   chain layer_norm_apart(
 //       input x: bf16[65, 768],
@@ -190,17 +190,17 @@ ctn_layer_norm_apart_k1_pointwise_v8u1(const __grid_constant__ P p) { pointwise<
 //     z = contract "mk,nk->mn"(r, v)
 //     return z: bf16
 //   }
-// plan: reduce: reduce, 32 lanes x 16 slices, 1 elements per lane, 16 parts of the terms
+// plan: reduce: reduce, 32 lanes x 8 slices, 1 elements per lane, 32 parts of the terms
 //   't9' is a sum: it reads its operands from memory
 //   slot 0: workspace 't8'
 //   slot 1: workspace 'parts of the terms'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_layer_norm_apart_k2_reduce_l32s16.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_layer_norm_apart_k2_reduce_l32s8.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 __device__ constexpr ReduceConfig kConfig{
-    .size = extents(768, 1, 1, 1, 1, 1, 16, 65), .term_rank = 1,
-    .sums = 1, .vec = 1, .lanes = 32, .slices = 16, .parts = 16, .part_dim = 6,
+    .size = extents(768, 1, 1, 1, 1, 1, 32, 65), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 32, .slices = 8, .parts = 32, .part_dim = 6,
 };
 using P = Params<2, 0>;
 struct Prologue {
@@ -230,10 +230,10 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(512, 1)
-ctn_layer_norm_apart_k2_reduce_l32s16(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(256, 1)
+ctn_layer_norm_apart_k2_reduce_l32s8(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_layer_norm_apart_k2_reduce_l32s4p16
+// catenary | target sm_90a (h200) | kernel ctn_layer_norm_apart_k2_reduce_l32s8p32
 // chain:
 //   chain layer_norm_apart(
 //       input x: bf16[65, 768],
@@ -269,17 +269,17 @@ ctn_layer_norm_apart_k2_reduce_l32s16(const __grid_constant__ P p) { reduce<kCon
 //     z = contract "mk,nk->mn"(r, v)
 //     return z: bf16
 //   }
-// plan: reduce: reduce, 32 lanes x 4 slices, 1 elements per lane, of 16 parts
+// plan: reduce: reduce, 32 lanes x 8 slices, 1 elements per lane, of 32 parts
 //   combines the parts of the terms
 //   slot 0: workspace 'scale'
 //   slot 1: workspace 'parts of the terms'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_layer_norm_apart_k2_reduce_l32s4p16.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_layer_norm_apart_k2_reduce_l32s8p32.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 __device__ constexpr ReduceConfig kConfig{
-    .size = extents(16, 1, 1, 1, 1, 1, 1, 65), .term_rank = 1,
-    .sums = 1, .vec = 1, .lanes = 32, .slices = 4,
+    .size = extents(32, 1, 1, 1, 1, 1, 1, 65), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 32, .slices = 8,
 };
 using P = Params<2, 0>;
 struct Prologue {
@@ -314,8 +314,8 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(128, 1)
-ctn_layer_norm_apart_k2_reduce_l32s4p16(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(256, 1)
+ctn_layer_norm_apart_k2_reduce_l32s8p32(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
 // catenary | target sm_90a (h200) | kernel ctn_layer_norm_apart_k4_pointwise_v8u1
 // chain:
@@ -475,7 +475,7 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(256, 2)
 ctn_layer_norm_apart_k5_gemm_m64n32k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_layer_norm_apart_k6_reduce_l32s16
+// catenary | target sm_90a (h200) | kernel ctn_layer_norm_apart_k6_reduce_l32s8
 // chain:
 //   chain layer_norm_apart(
 //       input x: bf16[65, 768],
@@ -511,17 +511,17 @@ ctn_layer_norm_apart_k5_gemm_m64n32k64(const __grid_constant__ P p) { gemm_sm90<
 //     z = contract "mk,nk->mn"(r, v)
 //     return z: bf16
 //   }
-// plan: reduce: reduce, 32 lanes x 16 slices, 1 elements per lane, 16 parts of the terms
+// plan: reduce: reduce, 32 lanes x 8 slices, 1 elements per lane, 32 parts of the terms
 //   't22' is a sum: it reads its operands from memory
 //   slot 0: workspace 't21'
 //   slot 1: workspace 'parts of the terms'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_layer_norm_apart_k6_reduce_l32s16.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_layer_norm_apart_k6_reduce_l32s8.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 __device__ constexpr ReduceConfig kConfig{
-    .size = extents(768, 1, 1, 1, 1, 1, 16, 65), .term_rank = 1,
-    .sums = 1, .vec = 1, .lanes = 32, .slices = 16, .parts = 16, .part_dim = 6,
+    .size = extents(768, 1, 1, 1, 1, 1, 32, 65), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 32, .slices = 8, .parts = 32, .part_dim = 6,
 };
 using P = Params<2, 0>;
 struct Prologue {
@@ -551,10 +551,10 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(512, 1)
-ctn_layer_norm_apart_k6_reduce_l32s16(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(256, 1)
+ctn_layer_norm_apart_k6_reduce_l32s8(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_layer_norm_apart_k6_reduce_l32s4p16
+// catenary | target sm_90a (h200) | kernel ctn_layer_norm_apart_k6_reduce_l32s8p32
 // chain:
 //   chain layer_norm_apart(
 //       input x: bf16[65, 768],
@@ -590,17 +590,17 @@ ctn_layer_norm_apart_k6_reduce_l32s16(const __grid_constant__ P p) { reduce<kCon
 //     z = contract "mk,nk->mn"(r, v)
 //     return z: bf16
 //   }
-// plan: reduce: reduce, 32 lanes x 4 slices, 1 elements per lane, of 16 parts
+// plan: reduce: reduce, 32 lanes x 8 slices, 1 elements per lane, of 32 parts
 //   combines the parts of the terms
 //   slot 0: workspace 'again'
 //   slot 1: workspace 'parts of the terms'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_layer_norm_apart_k6_reduce_l32s4p16.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_layer_norm_apart_k6_reduce_l32s8p32.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 __device__ constexpr ReduceConfig kConfig{
-    .size = extents(16, 1, 1, 1, 1, 1, 1, 65), .term_rank = 1,
-    .sums = 1, .vec = 1, .lanes = 32, .slices = 4,
+    .size = extents(32, 1, 1, 1, 1, 1, 1, 65), .term_rank = 1,
+    .sums = 1, .vec = 1, .lanes = 32, .slices = 8,
 };
 using P = Params<2, 0>;
 struct Prologue {
@@ -635,8 +635,8 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(128, 1)
-ctn_layer_norm_apart_k6_reduce_l32s4p16(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(256, 1)
+ctn_layer_norm_apart_k6_reduce_l32s8p32(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
 // catenary | target sm_90a (h200) | kernel ctn_layer_norm_apart_k8_pointwise_v8u1
 // chain:

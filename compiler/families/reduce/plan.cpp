@@ -223,6 +223,10 @@ KernelPlan make_kernel(const Reduction& r, const ReduceConfig& config, Program p
       r.context.target, bytes, program_flops(kernel.prologue, work) + static_cast<double>(work),
       busy * at_once * kernel.threads);
   if (busy > 0) kernel.predicted.waves *= ctas / busy;
+  // A thread adds the sums of all slices, a load from shared memory after the other.
+  constexpr double kSliceClocks = 30;
+  kernel.predicted.tail_us = config.slices * kSliceClocks / (r.context.target.clock_ghz * 1e3);
+  kernel.predicted.us += kernel.predicted.tail_us;
   return kernel;
 }
 

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The candidate list, what each needs of a target, and its counts for the cost model.
+// The candidate list, and what each needs of a target.
 #include "compiler/families/skinny/candidates.h"
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <optional>
 
-#include "compiler/families/roofline.h"
+#include "compiler/families/skinny/cost.h"
 
 namespace catenary {
 namespace {
@@ -195,69 +194,6 @@ std::optional<SkinnyConfig> shaped(const SkinnyProblem& problem, const Target& t
 // Clusters of CTAs that share K, instead of kernels that split it.
 bool shares_k(const SkinnyProblem& problem, const Target& target, int split) {
   return copies_in_bulk(target) && split == 1 && problem.base.ragged.kind == Ragged::kNone;
-}
-
-// Latencies for the parts of X, one after the other, and for the sums of warps with more K (RESULTS
-// model-17).
-double stream_waits(const SkinnyConfig& c) {
-  constexpr double kPart = 0.08, kHalfOfWarps = 0.1;
-  constexpr double kMostWarps = 16;
-  return kPart * (c.loads.x_chunks - 1) +
-         kHalfOfWarps * std::max(std::log2(kMostWarps / c.tile.warps_k), 0.0);
-}
-
-Prediction predict_skinny(const SkinnyProblem& problem, const Target& target, const SkinnyConfig& c,
-                          int resident) {
-  // A gain is as many bytes as a row of X. Rows that are not held are loaded for each pass.
-  const bool held = c.loads.x_chunks == 1 && c.loads.x_columns == c.tile.columns;
-  const double loads = (held ? 1 : 1 + problem.passes) * c.x_words() / 4.0;
-  const double rows = static_cast<double>(problem.m) * loads + (c.gain.used ? 1 : 0);
-  const double k_blocks = static_cast<double>(c.most_slice_blocks());
-  constexpr double kHiddenStart = 0.57;  // its weights are requested early (RESULTS model-17)
-  Counts counts;
-  counts.streams = true;
-  counts.units = static_cast<double>(problem.batch * c.n_tiles() * c.k_slices());
-  counts.busiest_share = busiest_share(c, problem.batch, target.sm_count);
-  // Clusters that do not fit the GPCs leave places empty.
-  counts.resident =
-      static_cast<double>(target.ctas_at_once(c.schedule.cluster_k, resident)) / target.sm_count;
-  counts.early_weights = c.loads.w_is_weight && target.compute_capability() >= 90;
-  const double even = counts.units / target.sm_count;
-  counts.units_per_sm = counts.early_weights ? std::max(even, 1.0) : std::ceil(even);
-  counts.k_tiles = counts.stages = k_blocks;
-  counts.stream_waits = stream_waits(c);
-  counts.hidden_start = counts.early_weights ? kHiddenStart : 0;
-  counts.splits_lines = c.k_step() == 1;
-  counts.l2_bytes =
-      (c.rows() * c.num_accumulators() * line_share(c.w.stride_row * c.space.element_bytes()) +
-       rows) *
-      128;
-  // Every CTA forms its K of all rows, with 128 lanes a clock.
-  counts.passes = problem.passes;
-  counts.stream_clocks = problem.formed_ops * static_cast<double>(problem.m) * k_blocks * 128 /
-                         c.space.element_bytes() * c.tile.warps_n / 128;
-  // No limit of fewer rows.
-  if (c.tile.columns > kSkinnyRows) {
-    const Rates rates = rates_of(target);
-    const double flop = 2.0 * c.rows() * c.num_accumulators() * c.tile.columns * k_blocks * 128 /
-                        c.space.element_bytes();
-    counts.stream_clocks += flop / (rates.mma * rates.mma_sync) * target.clock_ghz * 1e3;
-  }
-  counts.register_bytes = c.tile.warps_n * rows * k_blocks * 128;
-  if (c.schedule.cluster_k > 1) {
-    counts.exchange_bytes = static_cast<double>(c.tile.columns) * c.rows() * c.num_accumulators() *
-                            4 * (c.schedule.cluster_k - 1) / c.schedule.cluster_k;
-  }
-  if (c.schedule.split_k > 1) {
-    counts.partial_bytes = 8.0 * c.schedule.split_k * c.num_accumulators() * problem.batch *
-                           problem.m * c.space.n.size;
-  }
-  const double tflops = math_tflops(target, c.space.math);
-  const double flops =
-      2.0 * problem.batch * problem.m * c.space.n.size * c.space.k.size * c.num_accumulators() +
-      problem.epilogue_flops;
-  return predict(counts, target, problem.weight_bytes + problem.epilogue_bytes, flops, tflops,
-                 problem.epilogue_flops);
 }
 
 // The suffix "x8t2c4n66" of a name: x_columns, row_tiles, cluster_k and n_slices, where not the
