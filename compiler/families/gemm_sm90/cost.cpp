@@ -123,12 +123,16 @@ bool in_lockstep(const ContractionProblem& problem, const Target& target, const 
          row_pitch(problem.b[0].memory, c) % kLine == 0;
 }
 
-// Clocks in which an SM takes a k-tile from L2, 64 bytes a clock at most: multicast saves none of
-// them (RESULTS model-14). CTAs in lockstep take it more slowly in clusters (RESULTS model-16).
-double ingest_clocks(const GemmSm90Config& c, bool lockstep) {
-  constexpr double kRate = 57, kMClusters = 53, kNClusters = 49;  // bytes a clock
-  if (!lockstep || c.cluster_ctas() == 1) return c.stage_bytes() / kRate;
-  return c.stage_bytes() / (c.schedule.cluster_n > 1 ? kNClusters : kMClusters);
+// Clocks in which an SM takes a k-tile from L2, its part of what all SMs draw: multicast saves none
+// of them (RESULTS model-14, -17). CTAs in lockstep take it more slowly in clusters (RESULTS
+// model-16).
+double ingest_clocks(const GemmSm90Config& c, const Target& target, bool lockstep) {
+  constexpr double kAll = 1.02, kMClusters = 0.95, kNClusters = 0.88;
+  const double part = rates_of(target).l2 / (target.sm_count * target.clock_ghz * 1e3);
+  const double share = !lockstep || c.cluster_ctas() == 1 ? kAll
+                       : c.schedule.cluster_n > 1         ? kNClusters
+                                                          : kMClusters;
+  return c.stage_bytes() / (share * part);
 }
 
 // Clocks in which TMA starts the boxes of a k-tile: many small ones, of tiles that end far past the
@@ -199,7 +203,7 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
   const bool lockstep = in_lockstep(problem, target, c, counts);
   if (counts.persistent) {
     counts.issue_clocks =
-        std::max({counts.issue_clocks, ingest_clocks(c, lockstep), box_clocks(c)});
+        std::max({counts.issue_clocks, ingest_clocks(c, target, lockstep), box_clocks(c)});
   }
   // What leaves L2. CTAs of a cluster share multicast tiles (RESULTS model-14), CTAs in lockstep
   // share requests (RESULTS model-16).
