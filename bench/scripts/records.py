@@ -83,6 +83,7 @@ class Gpu:
         self.tuned = {}  # rows of tune_gaps.py by shape
         self.training = {}  # contenders of torch_training.py by row and name
         self.whole_models = {}  # rows of torch_models.py by model, layers and workload
+        self.decoder_layers = {}  # rows of torch_layers.py by model and rows
         self.commits = {}  # of the rows, in the order of the runs, by table
 
     def note(self, table, record):
@@ -99,6 +100,8 @@ class Gpu:
                 self.note(table, record)
         if is_whole_models(record):
             return self.add_whole_models(record)
+        if is_decoder_layers(record):
+            return self.add_decoder_layers(record)
         if has_list(record, "counters"):
             for row in record["counters"]:
                 replace(self.counters, row["case"], row)
@@ -164,6 +167,14 @@ class Gpu:
         for row in record["rows"]:
             replace(self.whole_models, (row["model"], row["layers"], row["workload"]), row)
 
+    def add_decoder_layers(self, record):
+        """A later record replaces the contenders that it has."""
+        self.note("decoder_layers", record)
+        for row in record["table"]:
+            known = self.decoder_layers.setdefault((row["model"], row["rows"]), {"contenders": {}})
+            contenders = {**known["contenders"], **row["contenders"]}
+            known |= {**row, "contenders": contenders}
+
     def add_training(self, rows):
         """A later record replaces the contenders that it has. `speed`: that of ours against the
         contender, in the process that timed both."""
@@ -189,10 +200,14 @@ def is_whole_models(data):
     return data.get("kind") == "whole models" and has_list(data, "rows")
 
 
+def is_decoder_layers(data):
+    return data.get("kind") == "decoder layers" and has_list(data, "table")
+
+
 def is_record(data):
     if not isinstance(data, dict):
         return False
-    return (is_peers(data) or is_whole_models(data) or
+    return (is_peers(data) or is_whole_models(data) or is_decoder_layers(data) or
             any(has_list(data, key) for key in ("counters", "tuned", "training")) or
             (has_list(data, "rows") and "ceilings" in data))
 

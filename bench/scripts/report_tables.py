@@ -466,6 +466,22 @@ def packs_lines(record):
         f"{number(target['prepare_worst_us'], 0)} µs) and the driver's load."))
 
 
+def decoder_layers_table(gpu):
+    """Layers of torch_layers.py: ours, torch.compile and eager; shares of the copy rate."""
+    if not gpu.decoder_layers:
+        return None
+    lines = []
+    for (model, rows), row in gpu.decoder_layers.items():
+        entries = row["contenders"]
+        times = [entries.get(name, {}).get("us") for name in ("catenary", "catenary-folded", "inductor", "eager")]
+        shares = [entries.get(name, {}).get("copy_share") for name in ("catenary", "catenary-folded")]
+        speeds = [times[2] / us if us and times[2] else None for us in times[:2]]
+        lines.append([f"{model}, {rows} rows", *(micros(us) for us in times), *(number(s, 2) for s in shares),
+                      *(ratio_text(speed) for speed in speeds)])
+    return table(["layer", "catenary, µs", "gains folded, µs", "torch.compile, µs", "eager, µs", "of copy rate", "folded, of copy rate",
+                  "speed against torch.compile", "folded, against it"], lines)
+
+
 SPECIAL = {"machine": machine_line, "brief": brief_table, "ceilings": ceilings_table,
            "calibration": calibration_table,
            "models": lambda gpu: layers_table(gpu, "models"),
@@ -473,4 +489,4 @@ SPECIAL = {"machine": machine_line, "brief": brief_table, "ceilings": ceilings_t
            "launch": launch_table, "compile": compile_table, "sweep": sweep_table,
            "choices": choices_table, "peers": peers_table, "large_peers": large_peers_table,
            "counters": counters_table, "tuned": tuned_table, "training": training_table,
-           "whole_models": whole_models_table}
+           "whole_models": whole_models_table, "decoder_layers": decoder_layers_table}

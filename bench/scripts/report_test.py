@@ -367,6 +367,16 @@ class ReportTest(unittest.TestCase):
         self.assertIn("| training gelu_mlp/2x3x4, PyTorch compile | 16.00 | 500 TFLOP/s | 12.00 | 0.75 |\n", text)
         self.assertIn("## Training steps", (self.results / "h200" / "README.md").read_text())
 
+    def test_decoder_layers(self):
+        def layer(us, **more):
+            return {"model": "m", "rows": 16, "weight_bytes": 1,
+                    "contenders": {"catenary": {"us": us, "copy_share": 0.9}, **more}}
+        first = layer(10.0, inductor={"us": 12.0, "copy_share": 0.7})
+        for day, row in (("22", first), ("23", layer(8.0))):
+            self.save(f"{day}.json", {"kind": "decoder layers", "device": "NVIDIA H200", "date": f"2026-11-{day}", "table": [row]})
+        text = self.run_report("<!-- bench:decoder_layers -->\n<!-- /bench -->\n")
+        self.assertIn("| m, 16 rows | 8.00 | – | 12.00 | – | 0.90 | – | **1.50** | – |", text)
+
     def test_whole_models(self):
         row = {"model": "llama", "layers": 8, "workload": "decode-1", "linear_us": 5.0, "contenders": {
             "eager": {"us": 30.0, "first_call_s": 1.0}, "inductor": {"us": 12.0, "first_call_s": 40.4},
