@@ -41,8 +41,8 @@ CTN_API ctn_status ctn_torch_register(const ctn_torch_options* options);
  * then on as long as the process. The package's catenary/torch/direct.py fills it. */
 typedef struct ctn_torch_direct_options {
   size_t struct_size; /* sizeof the struct */
-  const char* libc10; /* paths of the libc10.so and the libtorch_cpu.so of the process */
-  const char* libtorch_cpu;
+  const char* libc10;       /* path of the process's libc10.so */
+  const char* libtorch_cpu; /* path of its libtorch_cpu.so */
   const void* exchange; /* DLPackExchangeAPI: the pointer of Tensor.__dlpack_c_exchange_api__ */
   void* tensor_type;    /* torch.Tensor */
   void* parameter_type; /* torch.nn.Parameter */

@@ -11,14 +11,14 @@ namespace catenary {
 namespace {
 
 // Latencies for the parts of X, one after the other, and for the sums of warps with more K (RESULTS
-// model-17). Each round of CTAs forms X anew: no other part is computed while one is loaded
+// model-17). Each further round of CTAs forms X anew: no other part is computed while one is loaded
 // (RESULTS skinny-116).
 double stream_waits(const SkinnyProblem& problem, const SkinnyConfig& c, double rounds) {
   constexpr double kPart = 0.08, kHalfOfWarps = 0.1, kFormedPart = 0.27;
   constexpr double kMostWarps = 16;
   const double tiles = c.tile.columns / 8;
   const double formed =
-      c.formed.used ? kFormedPart * tiles * tiles * (1 + problem.passes) * rounds : 0;
+      c.formed.used ? kFormedPart * tiles * tiles * (1 + problem.passes) * (rounds - 1) : 0;
   return kPart * (c.loads.x_chunks - 1) + formed * c.loads.x_chunks +
          kHalfOfWarps * std::max(std::log2(kMostWarps / c.tile.warps_k), 0.0);
 }
