@@ -40,15 +40,15 @@ CTN_API ctn_status ctn_torch_register(const ctn_torch_options* options);
 /* What a call from Python without torch's dispatcher is made of: PyObject pointers, which live from
  * then on as long as the process. The package's catenary/torch/direct.py fills it. */
 typedef struct ctn_torch_direct_options {
-  size_t struct_size; /* sizeof the struct */
+  size_t struct_size;       /* sizeof the struct */
   const char* libc10;       /* path of the process's libc10.so */
   const char* libtorch_cpu; /* path of its libtorch_cpu.so */
-  const void* exchange; /* DLPackExchangeAPI: the pointer of Tensor.__dlpack_c_exchange_api__ */
-  void* tensor_type;    /* torch.Tensor */
-  void* parameter_type; /* torch.nn.Parameter */
-  void* empty_cpu;      /* empty(sizes, strides, dtype) of CPU memory */
-  void* empty_cuda;     /* of memory on the current GPU; may be null: no direct calls there */
-  void* dtypes;         /* a tuple: torch's dtypes by ctn_dtype */
+  const void* exchange;     /* DLPackExchangeAPI: the pointer of Tensor.__dlpack_c_exchange_api__ */
+  void* tensor_type;        /* torch.Tensor */
+  void* parameter_type;     /* torch.nn.Parameter */
+  void* empty_cpu;          /* empty(sizes, strides, dtype) of CPU memory */
+  void* empty_cuda;         /* of memory on the current GPU; may be null: no direct calls there */
+  void* dtypes;             /* a tuple: torch's dtypes by ctn_dtype */
   /* admit(*tensors) -> check(*tensors), which is true as long as the dispatcher would treat tensors
    * as it does these now, or None where it would not go straight to the operator's kernel. */
   void* admit;
