@@ -13,8 +13,8 @@ struct LaunchMemory {
 };
 
 // `addresses`: the tensors of the form, then its outputs; `scalars` in the order of the chain. The
-// counts are those of the form. On the host it returns when the outputs are written. Errors: those
-// of Executable::launch() and of run_on_host().
+// counts are those of the form. On the host it returns when the outputs are written. Returns the
+// errors that Executable::launch() and run_on_host() return.
 Error launch_bound(const Bound& bound, llvm::ArrayRef<void*> addresses,
                    llvm::ArrayRef<float> scalars, const LaunchMemory& memory);
 

@@ -3,9 +3,9 @@
 """Host time per call of catenary.torch in eager mode, its parts, and F.linear: torch_calls.py OUT.json
 
 Sizes are so small that the host is what takes the time. Times are the best of several rounds, A and B in turns, in
-microseconds. "C launch by ctypes" is ctn_torch_launch alone, with addresses ready; it is the launch that every other
-call adds to, and `over_launch` has the difference. A direct call goes without torch's dispatcher. On a CPU the
-reference computes, which takes longer than all else: the parts and what they are in sum still compare.
+microseconds. "C launch by ctypes" is one call of ctn_torch_launch with addresses that are ready. Every other call makes
+this launch too; `over_launch` is what it takes more. A direct call does not use torch's dispatcher. On a CPU the
+reference computes the result, which takes longer than everything else; differences between calls still compare.
 """
 
 import argparse

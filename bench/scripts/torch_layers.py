@@ -34,7 +34,7 @@ MODELS = {"llama-3-8b": (4096, 4096, 1024, 14336, False), "qwen2.5-7b": (3584, 3
           "gpt-oss-20b": (2880, 4096, 512, 0, True)}
 TINY = (128, 128, 64, 192, True)
 CONTENDERS = ("eager", "inductor", "catenary", "catenary-folded")
-# Of the largest value: contenders round the normalised rows to bf16, or do not.
+# The largest allowed difference over the largest value: not all contenders round the normalised rows to bf16.
 LARGEST_ERROR = 0.03
 
 

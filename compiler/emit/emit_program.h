@@ -14,7 +14,7 @@ struct ProgramText {
   bool guarded = false;  // the last vector of a row may be partial
   int accumulators = 0;  // arguments of store()
   bool register_epilogue = false;
-  bool array = false;  // values() takes its accumulators as an array, one for each row
+  bool array = false;   // values() takes its accumulators as an array, one for each row
   int column_sums = 0;  // stores that are sums of kSummedRows rows: store() adds a row to them
 };
 

@@ -5,9 +5,9 @@
 //
 //   value t [M, N]   rows 0 .. 15 | 16 .. 31 | ...       sums [ceil(M / 16), N]
 //
-// Sums by group add the rows of a ragged contraction. Each group has sums of its own: those of its
-// rows from row m on, a multiple of kSummedRows after its first one, are number m / kSummedRows + g
-// of group g. No two are equal, since a group has at most one sum of fewer rows.
+// Sums by group add the rows of a ragged contraction. A group's sums begin at its first row: the
+// sum of group g that begins at row m has place m / kSummedRows + g. No two sums have one place,
+// because at most one sum of a group has fewer than kSummedRows rows.
 //
 // Addresses are those of a tensor with the summed dimensions outside, the others inside, both in
 // their order; of the rows only every kSummedRows-th one exists.

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/fusion/edit_groups.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace catenary {
@@ -287,16 +288,16 @@ class OperandFormer {
       if (!is_vector_in_memory(vector, found.front()))
         return fmt::format("'{}' is computed later", value(vector).name);
     }
-    if (!in_memory) add_value(data, own);
-    store(data);
-    for (ValueId vector : trace.vectors()) store(vector);
+    if (!in_memory) add_value(plan_, data, own);
+    store_value(chain_, plan_, data);
+    for (ValueId vector : trace.vectors()) store_value(chain_, plan_, vector);
     for (int r : found) {
       plan_.groups[r].row_data = operand;
       plan_.groups[r].formed = FormedOperand{data, k_dim, trace.passes()};
       plan_.groups[r].why += why(operand, data, trace.passes());
     }
-    for (ValueId id : trace.inside()) remove(id);
-    drop_empty_groups();
+    for (ValueId id : trace.inside()) remove_value(plan_, id);
+    drop_empty_groups(plan_);
     return "";
   }
 
@@ -309,40 +310,6 @@ class OperandFormer {
         text += fmt::format("{}'{}'", i > 0 ? ", " : "", value(passes[p].sums[i]).name);
     }
     return text;
-  }
-
-  void add_value(ValueId id, int g) {
-    plan_.groups[g].values.push_back(id);
-    llvm::sort(plan_.groups[g].values);
-    plan_.group_of[id] = g;
-  }
-
-  // Another group reads the value, which may have been read only by its own.
-  void store(ValueId id) {
-    if (plan_.group_of[id] < 0) return;
-    auto& outputs = plan_.groups[plan_.group_of[id]].outputs;
-    if (llvm::any_of(outputs, [&](const GroupOutput& output) { return output.value == id; }))
-      return;
-    outputs.push_back({id, {type(id).shape.begin(), type(id).shape.end()}, false});
-    llvm::sort(outputs,
-               [](const GroupOutput& a, const GroupOutput& b) { return a.value < b.value; });
-  }
-
-  void remove(ValueId id) {
-    const int g = plan_.group_of[id];
-    if (g < 0) return;
-    FusionGroup& group = plan_.groups[g];
-    llvm::erase_value(group.values, id);
-    llvm::erase_if(group.outputs, [&](const GroupOutput& output) { return output.value == id; });
-    plan_.group_of[id] = -1;
-  }
-
-  void drop_empty_groups() {
-    for (int g = static_cast<int>(plan_.groups.size()) - 1; g >= 0; --g) {
-      if (!plan_.groups[g].values.empty()) continue;
-      plan_.groups.erase(plan_.groups.begin() + g);
-      for (int& later : plan_.group_of) later -= later > g ? 1 : 0;
-    }
   }
 
   const VerifiedChain& chain_;

@@ -6,11 +6,10 @@
 //   s = rsqrt(add(mul(sum "mk->m"(square(d)), 1/K), eps))
 //   n = cast(add(mul(mul(d, s @ "m"), g @ "k"), b @ "k"), bf16);  y = contract "mk,nk->mn"(n, w)
 //
-// Any elementwise value of one matrix, of vectors along K and of numbers for each row is such an
-// operand, if only contractions read it, along K. Numbers for each row come from sums along K
-// of elementwise terms of the same matrix; a sum whose terms depend on another sum is a pass of its
-// own over the rows. The lines are those of the chain, and so are the rounding points. Knows no
-// family.
+// Such an operand is elementwise in one matrix, in vectors along K and in numbers for each row, and
+// only contractions read it, along K. The numbers of a row come from sums along K over elementwise
+// values of the same matrix. A sum that depends on another sum takes another pass over the rows.
+// The lines are those of the chain, and so are the rounding points. Knows no family.
 #pragma once
 
 #include "compiler/fusion/fuse.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/fusion/gain.h"
 
+#include "compiler/fusion/edit_groups.h"
 #include "compiler/fusion/formed.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -129,48 +130,19 @@ class GainMover {
                             value(data).op != Op::kDequant && plan_.group_of[data] < 0;
     if (!is_in_memory(gain, found.front())) return false;
     if (!recomputed && !is_in_memory(data, found.front())) return false;
-    if (recomputed) add_value(data, own);
-    store(data);
-    store(gain);
+    if (recomputed) add_value(plan_, data, own);
+    store_value(chain_, plan_, data);
+    store_value(chain_, plan_, gain);
     for (int r : found) {
       plan_.groups[r].row_data = operand.scaled;
       plan_.groups[r].gain = operand.factors;
       plan_.groups[r].why += fmt::format("; it multiplies '{}' by '{}' as it loads it",
                                          value(data).name, value(gain).name);
     }
-    remove(operand.product);
-    remove(operand.scaled);
+    remove_value(plan_, operand.product);
+    remove_value(plan_, operand.scaled);
+    drop_empty_groups(plan_);
     return true;
-  }
-
-  void add_value(ValueId id, int g) {
-    plan_.groups[g].values.push_back(id);
-    llvm::sort(plan_.groups[g].values);
-    plan_.group_of[id] = g;
-  }
-
-  // Another group reads the value, which may have been read only by its own.
-  void store(ValueId id) {
-    if (plan_.group_of[id] < 0) return;
-    auto& outputs = plan_.groups[plan_.group_of[id]].outputs;
-    if (llvm::any_of(outputs, [&](const GroupOutput& output) { return output.value == id; }))
-      return;
-    outputs.push_back({id, {type(id).shape.begin(), type(id).shape.end()}, false});
-    llvm::sort(outputs,
-               [](const GroupOutput& a, const GroupOutput& b) { return a.value < b.value; });
-  }
-
-  // The value from its group, and a group that has no other.
-  void remove(ValueId id) {
-    const int g = plan_.group_of[id];
-    if (g < 0) return;
-    FusionGroup& group = plan_.groups[g];
-    llvm::erase_value(group.values, id);
-    llvm::erase_if(group.outputs, [&](const GroupOutput& output) { return output.value == id; });
-    plan_.group_of[id] = -1;
-    if (!group.values.empty()) return;
-    plan_.groups.erase(plan_.groups.begin() + g);
-    for (int& later : plan_.group_of) later -= later > g ? 1 : 0;
   }
 
   const VerifiedChain& chain_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/fusion/norm.h"
 
+#include "compiler/fusion/edit_groups.h"
 #include "compiler/fusion/group.h"
 
 namespace catenary {
@@ -101,8 +102,7 @@ class NormMover {
     }
     for (ValueId id : plan_.groups[g].values) plan_.group_of[id] = -1;
     drop_square(value(sum).operands[0].value, g);
-    plan_.groups.erase(plan_.groups.begin() + g);
-    for (int& group : plan_.group_of) group -= group > g ? 1 : 0;
+    drop_group(plan_, g);
     return true;
   }
 

@@ -38,9 +38,9 @@ struct ProgramLine {
 };
 using Program = std::vector<ProgramLine>;
 
-// How a kernel forms an operand from the rows that it loads (formed.h), as programs. Accumulator 0
-// of `values` and of `terms` is the element of the rows, accumulator 1 + i number i of the row;
-// accumulator i of `rows` is sum i of the row. Sums and numbers count over all passes.
+// How a kernel forms an operand from the rows that it loads (formed.h), as programs. In `values`
+// and `terms`, accumulator 0 is the element of the row and accumulator 1 + i is the row's number i.
+// In `rows`, accumulator i is the row's sum i. Sums and numbers count over all passes.
 struct FormedPrograms {
   struct Pass {
     Program terms;

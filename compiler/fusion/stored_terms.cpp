@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/fusion/stored_terms.h"
 
+#include "compiler/fusion/edit_groups.h"
 #include "compiler/fusion/group.h"
 
 namespace catenary {
@@ -119,8 +120,7 @@ class TermMerger {
       to.outputs.back().of_terms = true;
     }
     for (ValueId id : from.values) plan_.group_of[id] = sum;
-    plan_.groups.erase(plan_.groups.begin() + g);
-    for (int& group : plan_.group_of) group -= group > g ? 1 : 0;
+    drop_group(plan_, g);
   }
 
   const VerifiedChain& chain_;

@@ -16,8 +16,8 @@ CTN_API ctn_status ctn_chain_sum_by_group(ctn_chain* chain, const char* equation
                                           const ctn_ragged* ragged, const char* name,
                                           ctn_value* value);
 
-/* ctn_chain_elementwise where no contraction says which group a row has: `ragged` divides a label
- * of the result, and operands may have the group's label. */
+/* ctn_chain_elementwise where no contraction says which group a row has. `ragged` divides a label of
+ * the result into groups. Operands may then have the group's label. */
 CTN_API ctn_status ctn_chain_elementwise_by_group(ctn_chain* chain, const char* op,
                                                   const ctn_use* operands, size_t num_operands,
                                                   const double* attributes, size_t num_attributes,

@@ -155,8 +155,8 @@ class Saver {
   }
 
  private:
-  // Of equal bytes the value after an operand by group is kept, so that the backward need not find
-  // the group of every row again.
+  // Where bytes are equal, the value after an operand by group is saved: then the backward does not
+  // find the groups of rows again.
   i64 capacity(ValueId id) const {
     const auto& groups = graph_.forward().info(id).operand_group;
     const bool by_group = llvm::any_of(groups, [](int dim) { return dim >= 0; });

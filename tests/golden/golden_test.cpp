@@ -102,14 +102,18 @@ TEST_CASE("plans and sources of the examples") {
 
 TEST_CASE(
     "plans and sources of chains of tf32, with an odd K, of fp8, also with scales per block, with "
-    "reductions, with three weights, with norms inside and apart") {
-  for (const char* name :
-       {"tf32_linear", "odd_linear", "fp8_linear", "fp8_blocks", "softmax", "three_weights",
-                           "layer_norm", "layer_norm_apart"}) {
+    "reductions, with three weights, with a norm inside") {
+  for (const char* name : {"tf32_linear", "odd_linear", "fp8_linear", "fp8_blocks", "softmax",
+                           "three_weights", "layer_norm"}) {
     const Texts texts = texts_of(fmt::format("tests/chains/{}", name), *find_target("h200"));
     check_or_write(fmt::format("{}.h200.plan", name), texts.plan);
     check_or_write(fmt::format("{}.h200.cu", name), texts.sources);
   }
+}
+
+TEST_CASE("the plan of norms that keep their own kernels, and why") {
+  const Texts texts = texts_of("tests/chains/layer_norm_apart", *find_target("h200"));
+  check_or_write("layer_norm_apart.h200.plan", texts.plan);
 }
 
 TEST_CASE("quantised weights: a pair, three in one launch, experts, a matrix for each group") {

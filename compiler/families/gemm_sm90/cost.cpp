@@ -123,8 +123,8 @@ bool in_lockstep(const ContractionProblem& problem, const Target& target, const 
          row_pitch(problem.b[0].memory, c) % kLine == 0;
 }
 
-// Clocks in which an SM takes a k-tile from L2, its part of what all SMs draw: multicast saves none
-// of them (RESULTS model-14, -17). CTAs in lockstep take it more slowly in clusters (RESULTS
+// Clocks in which an SM takes a k-tile from L2 at its share of the rate of all SMs. Multicast does
+// not make it faster (RESULTS model-14, -17). CTAs in lockstep are slower in clusters (RESULTS
 // model-16).
 double ingest_clocks(const GemmSm90Config& c, const Target& target, bool lockstep) {
   constexpr double kAll = 1.02, kMClusters = 0.95, kNClusters = 0.88;

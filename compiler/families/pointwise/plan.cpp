@@ -20,8 +20,8 @@ constexpr i64 kBytesInFlight = 16;
 // with 256 (32 operands in vectors of 8, 64 in vectors of 4).
 constexpr int kLiveFloats = 208;
 
-// Rows whose groups the kernel finds are the outermost axis, so that the elements of a vector are
-// of one row.
+// Rows whose groups the kernel finds are the outermost axis: then all elements of a vector belong
+// to the same row.
 Space make_space(const GroupContext& context, int& first) {
   Space space;
   llvm::SmallVector<int, 8> dims;

@@ -62,7 +62,7 @@ int estimated_registers(const SkinnyConfig& c) {
          c.tile.row_tiles * (c.loads.register_blocks * 16 + tiles * 4);
 }
 
-// Columns of X in registers at a time, of those that are too many.
+// Columns of X that registers hold at one time where X has more than kSkinnyRows.
 constexpr i32 kColumnsAtATime = 16;
 
 // Half of the ragged groups have more rows than the mean, and a second chunk waits for its X again.
@@ -118,8 +118,8 @@ void fit_gain(const Target& target, SkinnyConfig& c) {
   }
 }
 
-// Rows that are in registers whole need not be loaded again for each pass over them. 128 registers
-// of them spilled on sm_80.
+// Rows that stay in registers need not be loaded again for each pass. With 128 registers of rows,
+// kernels spilled on sm_80.
 void fit_formed(const Target& target, SkinnyConfig& c) {
   constexpr i32 kMostHeld = 96;
   if (!c.formed.used) return;

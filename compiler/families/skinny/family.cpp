@@ -87,7 +87,8 @@ SkinnyConfig make_config(const ContractionProblem& p) {
   return c;
 }
 
-// Instructions of a program for each element, with those that widen it and add or round the result.
+// Instructions for one element: the program's, and three that widen it, round it or add it to a
+// sum.
 double element_ops(const Program& program) { return program_flops(program, 1) + 3; }
 
 SkinnyProblem make_problem(const ContractionProblem& p) {

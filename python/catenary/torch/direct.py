@@ -29,7 +29,7 @@ _PASSED = ("BackendSelect", "ADInplaceOrView", "AutogradCPU", "AutogradCUDA")
 
 
 def none(*_arguments: Any) -> None:
-    """What stands for `direct` where there is none."""
+    """`direct` where direct calls are not possible: no call is made."""
 
 
 def make() -> Direct:

@@ -122,7 +122,7 @@ def _exact_f32() -> bool:
 
 
 Name = tuple[Any, ...]
-"""Of a layer: its form in forms.py, the options of it, of which the last is the activation, and recompute."""
+"""What names a layer: the form in forms.py, its options with the activation as the last, and recompute."""
 
 _functions: dict[Any, ChainFunction] = {}
 # By name: keys for bf16 and f16, or 0. The chains of f32 depend on the precision of f32 products.
