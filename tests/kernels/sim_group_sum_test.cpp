@@ -87,7 +87,8 @@ TEST_CASE("sums by group: layouts") {
        kEnds},
       {"groups only",
        chain("input x: f32[130, 9]", "y = sum \"mn->e\"(x) ragged m by e over e\n  return y: f32"),
-       kEnds},
+       kEnds,
+       {"reduce", "reduce"}},  // in parts
       {"a vector",
        chain("input x: f32[130]",
              "y = sum \"m->e\"(x) ragged m by e over e\n"

@@ -140,7 +140,6 @@ TEST_SUITE("skinny_dequant in the simulator") {
       options.small_m = true;
       options.no_dequant = false;
       options.no_ragged = seed % 3 != 0;
-      options.no_group_operands = true;  // SimulatedChain has ends of one parameter
       options.exact_only = seed % 2 == 0;
       const Chain chain = random_chain(seed, options);
       const auto is_dequant = [](const Value& value) { return value.op == Op::kDequant; };

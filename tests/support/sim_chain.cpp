@@ -143,14 +143,13 @@ Error SimulatedChain::fill() {
     if (!size) continue;
     plant_nan(*size);
     auto* seen = reinterpret_cast<i32*>(data_.buffers[p].data());
-    if (options_.ends.empty()) {
-      ends_.assign(seen, seen + data_.buffers[p].size() / sizeof(i32));
-      continue;
-    }
-    ends_ = options_.ends;
+    std::vector<i32>& ends = ends_[p];
+    ends.assign(seen, seen + data_.buffers[p].size() / sizeof(i32));
+    if (options_.ends.size() != ends.size()) continue;
+    ends = options_.ends;
     i32 last = 0;
-    for (size_t g = 0; g < ends_.size(); ++g) {
-      last = std::clamp(ends_[g], last, std::max(last, static_cast<i32>(*size)));
+    for (size_t g = 0; g < ends.size(); ++g) {
+      last = std::clamp(ends[g], last, std::max(last, static_cast<i32>(*size)));
       seen[g] = last;
     }
   }
@@ -272,8 +271,9 @@ SimulatedOutcome SimulatedChain::run(u64 seed) const {
       buffers.parameters.emplace_back();
       continue;
     }
-    const bool is_ends = ragged_size(chain_, id, options_.symbol).has_value();
-    const void* from = is_ends ? static_cast<const void*>(ends_.data()) : data_.buffers[p].data();
+    const auto ends = ends_.find(p);
+    const void* from = ends != ends_.end() ? static_cast<const void*>(ends->second.data())
+                                           : data_.buffers[p].data();
     buffers.parameters.push_back(
         allocate(span_bytes(with_symbol(chain_.info(id).type, options_.symbol)), from));
   }

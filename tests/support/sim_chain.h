@@ -7,6 +7,7 @@
 //   CHECK(chain->run(/*seed=*/1).name == "");
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,8 +26,8 @@ struct SimulatedChainOptions {
   PlanOptions plan;
   std::string family;  // not empty: its best candidates, where the cost model may take another
   i64 symbol = 0;
-  // Group ends that the kernel reads; the reference takes them clamped to 0 .. the size of the
-  // ragged label, and ascending. Empty: random ends.
+  // Group ends that the kernel reads, of every parameter of as many groups. The reference takes
+  // them clamped to 0 .. the size of the ragged label, and ascending. Other ends are random.
   std::vector<i32> ends;
   // In tensors whose first dimension is the ragged label, rows [begin, end) are NaN.
   std::vector<std::pair<i64, i64>> nan_rows;
@@ -84,7 +85,7 @@ class SimulatedChain {
   int bucket_ = 0;
   std::vector<std::shared_ptr<const sim::Object>> objects_;  // by kernel of the bucket
   ChainData data_;
-  std::vector<i32> ends_;  // that the kernel reads
+  std::map<size_t, std::vector<i32>> ends_;  // that the kernel reads, by parameter
   std::vector<std::vector<Interval>> expected_;
 };
 
