@@ -40,11 +40,11 @@ const char* const kRouter =
     "  h = mul(relu(g), p)\n  s = contract \"mk,nk->mn\"(x, r)\n"
     "  return h: bf16, s: f32 align 4 }";
 
-// x is computed by the kernel before.
+// x is computed by the kernel before, which stores it for the caller too.
 const char* const kAfterKernel =
     "chain a(input p: bf16[5, 576], weight w: bf16[40, 576], weight v: bf16[24, 576]) {\n"
     "  x = cast(relu(p), bf16)\n  y = contract \"mk,nk->mn\"(x, w)\n"
-    "  z = contract \"mk,nk->mn\"(x, v)\n  return y: f32, z: bf16 }";
+    "  z = contract \"mk,nk->mn\"(x, v)\n  return x: bf16, y: f32, z: bf16 }";
 
 // The gradients of two weights that read x, of unlike rows, and one of a batch of weights.
 std::string wgrads(int n, int other) {

@@ -81,19 +81,18 @@ TEST_SUITE("the norm inside, in the simulator") {
     }
   }
 
-  TEST_CASE("outside: sums in parts, for fewer rows than the symbol may have") {
+  TEST_CASE("sums in parts, for fewer rows than the symbol may have") {
     SimulatedChainOptions options;
     options.target = "h100";
     for (const i64 symbol : {25, 32}) {
       options.symbol = symbol;
       auto chain = SimulatedChain::make(
-          "chain a[M in 0..40](input x: bf16[M, 576], weight w: bf16[40, 576]) {\n"
+          "chain a[M in 0..40](input x: bf16[M, 2048]) {\n"
           "  q = sum \"mk->m\"(square(x))\n"
-          "  s = rsqrt(add(mul(q, 0.001736111111111111), 0.00001))\n"
-          "  y = mul(contract \"mk,nk->mn\"(x, w), s @ \"m\")\n  return y: f32 }",
+          "  s = rsqrt(add(mul(q, 0.00048828125), 0.00001))\n  return s: f32 }",
           options);
       REQUIRE(chain);
-      CHECK(chain->plan().buckets[find_bucket(chain->plan(), symbol)].kernels.size() == 3);
+      CHECK(chain->plan().buckets[find_bucket(chain->plan(), symbol)].kernels.size() == 2);
       CHECK(chain->run(1).name == "");
     }
   }

@@ -65,7 +65,7 @@ constexpr const char* kLayers =
 
 constexpr const char* kMadeWeight =
     "chain a(input x: bf16[5, 512], input p: bf16[24, 512]) {\n"
-    "  w = cast(relu(p), bf16)\n  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 }";
+    "  w = cast(relu(p), bf16)\n  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32, w: bf16 }";
 
 }  // namespace
 

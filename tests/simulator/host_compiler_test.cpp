@@ -296,10 +296,8 @@ TEST_CASE("a config struct has padding inside or at its end, not both") {
   CHECK_FALSE(kEndsInPadding<GemmSm90Epilogue>);
   CHECK_FALSE(kEndsInPadding<SkinnyConfig>);
   CHECK_FALSE(kEndsInPadding<SkinnyLoads>);
-  CHECK(kEndsInPadding<PointwiseConfig>);
-  CHECK(offsetof(PointwiseConfig, threads) == sizeof(Extents) + 2 * sizeof(i32));
-  CHECK(kEndsInPadding<ReduceConfig>);
-  CHECK(offsetof(ReduceConfig, part_dim) == sizeof(Extents) + 8 * sizeof(i32));
+  CHECK_FALSE(kEndsInPadding<PointwiseConfig>);
+  CHECK_FALSE(kEndsInPadding<ReduceConfig>);
 }
 
 TEST_CASE("many threads compile at once") {

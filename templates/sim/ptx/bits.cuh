@@ -11,6 +11,6 @@ CATENARY_DEVICE u32 and_xor(u32 a, u32 mask, u32 flip, sim::Site at = sim::here(
   return (a & mask) ^ flip;
 }
 
-CATENARY_DEVICE void renew(u32&, sim::Site = sim::here()) {}
+CATENARY_DEVICE void renew(u32& v, sim::Site = sim::here()) { static_cast<void>(v); }
 
 }  // namespace catenary
