@@ -177,13 +177,17 @@ struct Variants {
 // Where operands are formed, gains are inside, too: those of other operands.
 Variants fusion_variants(const VerifiedChain& chain, const PlanOptions& options) {
   Variants variants;
-  for (int choice = 0; choice < 12; ++choice) {
-    const bool formed = choice >= 8;
-    const bool gains = choice >= 4, norms = (choice & 2) != 0, sums = (choice & 1) != 0;
-    FusionPlan fusion = fuse_chain(chain, FusionOptions{options.fuse, norms, gains, formed, sums});
+  for (int choice = 0; choice < 24; ++choice) {
+    const bool rows = choice >= 12, formed = choice % 12 >= 8, gains = choice % 12 >= 4;
+    const bool norms = (choice & 2) != 0, sums = (choice & 1) != 0;
+    FusionPlan fusion =
+        fuse_chain(chain, FusionOptions{options.fuse, norms, gains, formed, sums, rows});
     if (formed) variants.kept_apart = fusion.kept_apart;
     const bool as_asked = formed ? fusion.has_formed_operands : gains == fusion.has_gains_inside;
-    if (!as_asked || norms != fusion.has_norms_inside || sums != fusion.has_column_sums) continue;
+    if (!as_asked || norms != fusion.has_norms_inside || sums != fusion.has_column_sums ||
+        rows != fusion.has_row_reductions) {
+      continue;
+    }
     MemoryMap memory = map_memory(chain, fusion);
     variants.all.push_back({std::move(fusion), std::move(memory)});
   }

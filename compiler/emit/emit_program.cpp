@@ -13,7 +13,7 @@ using Kind = ProgramLine::Kind;
 class ProgramPrinter {
  public:
   ProgramPrinter(const Program& program, const ProgramText& text)
-      : program_(program), text_(text) {}
+      : program_(program), text_(text), rows_(program) {}
 
   void open() {
     out_ += fmt::format("struct {} {{\n", text_.name);
@@ -39,6 +39,61 @@ class ProgramPrinter {
 
   void lines() {
     for (const ProgramLine& line : program_) out_ += print(line);
+  }
+
+  // The lines that the results need, as elements. Numbers of rows are known.
+  void lines_of(llvm::ArrayRef<int> results) {
+    each_needed(
+        results, [&](int line) { return rows_.is_number(line); },
+        [&](int line) { out_ += print(program_[line]); });
+  }
+
+  bool reduces_rows() const { return rows_.passes() > 0; }
+  const RowNumbers& rows() const { return rows_; }
+
+  // The numbers of a row, and what a pass forms.
+  void numbers() {
+    out_ += "  struct Numbers {\n";
+    for (int i = 0; i < size(); ++i) {
+      if (is_member(i)) out_ += fmt::format("    float v_{};\n", program_[i].name);
+    }
+    out_ += "  };\n";
+    std::string begin = "0", ops;
+    int count = 0;
+    for (int pass = 0; pass < rows_.passes(); ++pass) {
+      for (int line : rows_.reductions(program_, pass)) {
+        ops += (count++ > 0 ? ", " : "") + cpp_text(reduce_op(program_[line].op));
+      }
+      begin += fmt::format(", {}", count);
+    }
+    out_ += fmt::format("  static constexpr int kPasses = {};\n", rows_.passes());
+    out_ += fmt::format("  static constexpr int kPassBegin[] = {{{}}};\n", begin);
+    out_ += fmt::format("  static constexpr ReduceOp kReductions[] = {{{}}};\n", ops);
+  }
+
+  // What is known of a row after a pass; `first`: the number of its first reduction.
+  void numbers_after(int pass, int first) {
+    for (int line : rows_.reductions(program_, pass)) {
+      out_ += fmt::format("    numbers.v_{} = reduced[{}];  // {}\n", program_[line].name, first++,
+                          program_[line].comment);
+    }
+    llvm::SmallVector<int, 8> results;
+    for (int i = 0; i < size(); ++i) {
+      if (is_member(i) && rows_.level(i) == pass + 1 && program_[i].kind != Kind::kReduceRow)
+        results.push_back(i);
+    }
+    const auto known = [&](int line) {
+      return rows_.is_number(line) && !llvm::is_contained(results, line);
+    };
+    each_needed(results, known, [&](int line) { out_ += print_of_row(line); });
+  }
+
+  void store_numbers() {
+    each(Kind::kStore, [&](const ProgramLine& line) {
+      if (line.operand.columns == 1) return;
+      out_ += fmt::format("    store_number<{}>(p, at, {});  // %{}\n", cpp_text(line.operand),
+                          of_row(line.args[0]), line.name);
+    });
   }
 
   void raw(const std::string& text) { out_ += text; }
@@ -74,6 +129,7 @@ class ProgramPrinter {
     std::string list;
     int count = 0;
     each(Kind::kStore, [&](const ProgramLine& line) {
+      if (line.operand.columns > 1) return;
       list += (count++ > 0 ? ",\n      " : "\n      ") + cpp_text(line.operand);
     });
     out_ += fmt::format("  static constexpr int kOutputCount = {};\n", count);
@@ -99,6 +155,7 @@ class ProgramPrinter {
 
   std::string variable(int line) const {
     const ProgramLine& l = program_[line];
+    if (rows_.is_number(line)) return fmt::format("numbers.v_{}", l.name);
     if (l.kind != Kind::kLoad) return fmt::format("v_{}", l.name);
     constexpr const char* kNames[] = {"columns", "rows", "matrices"};
     const char* operands =
@@ -106,14 +163,58 @@ class ProgramPrinter {
     return fmt::format("{}.v_{}.values()", operands, l.name);
   }
 
-  // Constants and scalars are floats; map() takes them as they are, stores and rounds do not.
+  // Constants, scalars and numbers of rows are floats; map() takes them as they are, stores and
+  // rounds do not.
   std::string as_vector(int line) const {
     const Kind kind = program_[line].kind;
-    if (kind != Kind::kConstant && kind != Kind::kScalar) return variable(line);
+    if (kind != Kind::kConstant && kind != Kind::kScalar && !rows_.is_number(line))
+      return variable(line);
     return fmt::format("splat<{}>({})", text_.vec, variable(line));
   }
 
  private:
+  int size() const { return static_cast<int>(program_.size()); }
+  bool is_member(int line) const {
+    return rows_.is_number(line) && program_[line].kind != Kind::kStore;
+  }
+
+  static ReduceOp reduce_op(Op op) {
+    return op == Op::kReduceMax ? ReduceOp::kMax : ReduceOp::kSum;
+  }
+
+  // Calls f for the lines that `results` need, in order; `known` lines are not needed again.
+  void each_needed(llvm::ArrayRef<int> results, llvm::function_ref<bool(int)> known,
+                   llvm::function_ref<void(int)> f) const {
+    std::vector<bool> needed(program_.size(), false);
+    for (int line : results) needed[line] = !known(line);
+    for (int i = size() - 1; i >= 0; --i) {
+      if (!needed[i]) continue;
+      for (int arg : program_[i].args) needed[arg] = needed[arg] || !known(arg);
+    }
+    for (int i = 0; i < size(); ++i) {
+      if (needed[i]) f(i);
+    }
+  }
+
+  // A line of a row as a float.
+  std::string of_row(int line) const {
+    return variable(line) + (program_[line].kind == Kind::kLoad ? ".v[0]" : "");
+  }
+
+  std::string print_of_row(int line) const {
+    const ProgramLine& l = program_[line];
+    if (l.kind != Kind::kCompute && l.kind != Kind::kRound) return print(l);
+    std::string value;
+    if (l.kind == Kind::kRound) {
+      value = fmt::format("round_element<{}>({})", cpp_text(l.dtype), of_row(l.args[0]));
+    } else {
+      value = fmt::format("op_{}::apply({})", op_info(l.op).text,
+                          arguments(l, [&](int arg) { return of_row(arg); }));
+    }
+    const char* type = rows_.is_number(line) ? "" : "const float ";
+    return fmt::format("    {}{} = {};  // {}\n", type, variable(line), value, l.comment);
+  }
+
   // An operand as a member of a struct, and its load into that struct.
   std::string member(const ProgramLine& line) const {
     return fmt::format("    static constexpr Operand o_{0} = {1};\n    Loaded<o_{0}, {2}> v_{0};\n",
@@ -188,6 +289,8 @@ class ProgramPrinter {
         return fmt::format("    store_vec<{}, {}, {}>(p, at, {});  // %{}\n",
                            cpp_text(line.operand), text_.vec, text_.guarded,
                            as_vector(line.args[0]), line.name);
+      case Kind::kReduceRow:
+        return "";  // a number of the row
     }
     return "";
   }
@@ -203,18 +306,26 @@ class ProgramPrinter {
                        text_.vec, as_vector(line.args[0]), line.name);
   }
 
-  std::string compute(const ProgramLine& line) const {
+  // The arguments of an op's functor.
+  std::string arguments(const ProgramLine& line,
+                        llvm::function_ref<std::string(int)> argument) const {
     std::string args;
-    for (int arg : line.args) args += (args.empty() ? "" : ", ") + variable(arg);
+    for (int arg : line.args) args += (args.empty() ? "" : ", ") + argument(arg);
     for (int i = 0; i < 2; ++i) {
       if (op_info(line.op).attributes[i].empty()) continue;
       args += ", " + cpp_text(static_cast<float>(line.attributes[i]));
     }
-    return fmt::format("map<{}, op_{}>({})", text_.vec, op_info(line.op).text, args);
+    return args;
+  }
+
+  std::string compute(const ProgramLine& line) const {
+    return fmt::format("map<{}, op_{}>({})", text_.vec, op_info(line.op).text,
+                       arguments(line, [&](int arg) { return variable(arg); }));
   }
 
   const Program& program_;
   const ProgramText& text_;
+  const RowNumbers rows_;
   std::string out_;
 };
 
@@ -242,6 +353,44 @@ std::string emit_store_program(const Program& program, const ProgramText& text) 
   return printer.str();
 }
 
+namespace {
+
+// The functions of row reductions (epilogue/row_reductions.cuh). `sums`: the accumulators as
+// parameters.
+void print_row_reductions(const Program& program, const std::string& sums, int vec,
+                          ProgramPrinter& printer) {
+  printer.numbers();
+  int first = 0;
+  for (int pass = 0; pass < printer.rows().passes(); ++pass) {
+    const std::vector<int> reduced = printer.rows().reductions(program, pass);
+    printer.raw(fmt::format(
+        "  static CATENARY_DEVICE void terms(Pass<{}>, const P& p, const Columns& columns, const "
+        "Rows& rows, const Numbers& numbers{}, Vec<{}>* out) {{\n",
+        pass, sums, vec));
+    llvm::SmallVector<int, 4> terms;
+    for (int line : reduced) terms.push_back(program[line].args[0]);
+    printer.lines_of(terms);
+    for (size_t i = 0; i < terms.size(); ++i) {
+      printer.raw(fmt::format("    out[{}] = {};  // %{}\n", first + i, printer.as_vector(terms[i]),
+                              program[reduced[i]].name));
+    }
+    printer.raw(fmt::format(
+        "  }}\n  static CATENARY_DEVICE void numbers(Pass<{}>, const P& p, const Rows& rows, const "
+        "float* reduced, Numbers& numbers) {{\n",
+        pass));
+    printer.numbers_after(pass, first);
+    printer.raw("  }\n");
+    first += static_cast<int>(reduced.size());
+  }
+  printer.raw(
+      "  static CATENARY_DEVICE void store_numbers(const P& p, const Coord& at, const Numbers& "
+      "numbers) {\n");
+  printer.store_numbers();
+  printer.raw("  }\n");
+}
+
+}  // namespace
+
 std::string emit_register_program(const Program& program, const ProgramText& text) {
   ProgramPrinter printer(program, text);
   printer.open_in_registers();
@@ -250,16 +399,24 @@ std::string emit_register_program(const Program& program, const ProgramText& tex
   for (int i = 0; i < text.accumulators; ++i) {
     sums += fmt::format(", const Vec<{}>& sum{}", text.vec, i);
   }
+  if (printer.reduces_rows()) print_row_reductions(program, sums, text.vec, printer);
   printer.raw(
       fmt::format("  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const "
-                  "Rows& rows, const Matrices& matrices{}, Vec<{}>* out) {{\n",
-                  sums, text.vec));
-  printer.lines();
-  int output = 0;
-  for (const ProgramLine& line : program) {
-    if (line.kind != Kind::kStore) continue;
-    printer.raw(fmt::format("    out[{}] = {};  // %{}\n", output++,
-                            printer.as_vector(line.args[0]), line.name));
+                  "Rows& rows, const Matrices& matrices{}{}, Vec<{}>* out) {{\n",
+                  printer.reduces_rows() ? ", const Numbers& numbers" : "", sums, text.vec));
+  llvm::SmallVector<int, 4> stores;
+  for (int i = 0; i < static_cast<int>(program.size()); ++i) {
+    if (program[i].kind == Kind::kStore && program[i].operand.columns == 1) stores.push_back(i);
+  }
+  if (printer.reduces_rows()) {
+    printer.lines_of(stores);
+  } else {
+    printer.lines();
+  }
+  for (size_t i = 0; i < stores.size(); ++i) {
+    const ProgramLine& line = program[stores[i]];
+    printer.raw(
+        fmt::format("    out[{}] = {};  // %{}\n", i, printer.as_vector(line.args[0]), line.name));
   }
   printer.raw("  }\n");
   printer.close();

@@ -95,7 +95,8 @@ std::string cpp_text(const Operand& o) {
   fields.add_unless_default("before_wait", o.before_wait, d.before_wait)
       .add_unless_default("by_group", o.by_group, d.by_group)
       .add_unless_default("map", o.map, d.map)
-      .add_unless_default("rows", o.rows, d.rows);
+      .add_unless_default("rows", o.rows, d.rows)
+      .add_unless_default("columns", o.columns, d.columns);
   fields.add_unless_default("stride_group", o.stride_group, d.stride_group);
   fields.add_unless_default("stride", o.stride, d.stride);
   return "Operand" + fields.braces();

@@ -46,7 +46,8 @@ bool may_join(const ContractionProblem& first, const ContractionProblem& other) 
   return has_same_groups(first, other) && other.has_one_a() && !other.a[0].dequant &&
          other.has_dequants_like(first) && other.row_squares == first.row_squares &&
          has_same_gain(first, other) && has_same_formed(first, other) &&
-         other.num_column_sums() == 0 && first.num_column_sums() == 0;
+         other.num_column_sums() == 0 && first.num_column_sums() == 0 &&
+         other.reduced_columns == 1 && first.reduced_columns == 1;
 }
 
 bool shares_a(const ContractionProblem& first, const ContractionProblem& other) {

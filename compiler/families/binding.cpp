@@ -36,18 +36,20 @@ Operand bind_operand(const GroupContext& context, const TensorUse& tensor, const
     if (a + 1 < axes) byte_steps.push_back(step * dtype_bytes(place.dtype));
   }
   operand.rows = tensor.row_stride != 0 ? kSummedRows : 1;
+  operand.columns = static_cast<i32>(tensor.columns);
   operand.by_group = tensor.rows.has_value();
   operand.stride_group = tensor.group_step;
   if (tensor.rows) byte_steps.push_back(tensor.group_step * dtype_bytes(place.dtype));
-  if (operand.stride.at[kMaxDims - 1] == 1) {
+  if (operand.stride.at[kMaxDims - 1] == 1 && tensor.columns == 1) {
     const i64 bytes = access_bytes(place.binding.align, byte_steps);
     operand.vec = static_cast<i32>(std::max<i64>(1, bytes / dtype_bytes(place.dtype)));
   }
   // A store stays in L2 for the next kernel unless the kernel's tensors do not fit there anyway.
   const bool fits_l2 =
       program_bytes(context.tensors, context.symbol_hi) <= context.target.l2_bytes / 2;
-  // Sums of rows are few.
-  operand.streamed = covers_all && !tensor.rows && operand.rows == 1 && !(tensor.store && fits_l2);
+  // Sums of rows and numbers of rows are few.
+  operand.streamed = covers_all && !tensor.rows && operand.rows == 1 && operand.columns == 1 &&
+                     !(tensor.store && fits_l2);
   operand.weight = place.weight && !tensor.store;
   return operand;
 }

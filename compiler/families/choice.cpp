@@ -33,11 +33,15 @@ void reject_split_k(const ContractionProblem& problem, Candidate& candidate) {
     candidate.rejected = "has a second kernel, and the epilogue takes an operand by group";
   if (problem.num_column_sums() > 0)
     candidate.rejected = "has a second kernel, and the epilogue sums the rows of its tiles";
+  if (problem.reduced_columns > 1)
+    candidate.rejected = "has a second kernel, and the epilogue reduces the rows of its tiles";
 }
 
 void add_offers(const ContractionFamily& family, const ContractionProblem& problem,
                 const Target& target, const TileRequest& request, Offers& offers) {
-  const auto support = family.supports(problem, target);
+  auto support = family.supports(problem, target);
+  if (support && problem.reduced_columns > 1 && !family.reduces_rows())
+    support = {"its tiles do not reduce rows"};
   if (!support) {
     if (!support.silent && !problem.transposed)
       offers.refusals.push_back({std::string(family.name()), support.refusal});

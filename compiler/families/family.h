@@ -54,6 +54,9 @@ class ContractionFamily : public KernelFamily {
   // Does the family store outputs that are contiguous along M (ContractionProblem::transposed)?
   virtual bool takes_transposed() const { return false; }
 
+  // Does the epilogue reduce rows (ContractionProblem::reduced_columns)?
+  virtual bool reduces_rows() const { return false; }
+
   // Every candidate that matches `request`, in any order. Candidates that do not fit the target
   // have the reason in `rejected`. The problem is supported.
   virtual std::vector<Candidate> candidates(const ContractionProblem& problem, const Target& target,

@@ -2,6 +2,7 @@
 #include "compiler/families/problem.h"
 
 #include "compiler/fusion/anchors.h"
+#include "compiler/fusion/row_reductions.h"
 
 #include <algorithm>
 
@@ -47,6 +48,7 @@ class AxesBuilder {
     p.slots = bind_slots(context_.tensors);
     p.scalars = context_.tensors.scalars;
     p.row_squares = context_.group.row_squares >= 0;
+    p.reduced_columns = reduced_columns(context_.group);
     p.gain = gain_operand(context_);
     if (Error error = fill_extents()) return error;
     p.formed = formed_programs(context_, p.space);
@@ -54,6 +56,25 @@ class AxesBuilder {
     fill_operands();
     p.size = problem_sizes(context_, p);
     return std::move(p);
+  }
+
+  // Are the blocks of row reductions neighbours along N, and N whole blocks?
+  Error check_row_reductions() const {
+    const i64 columns = reduced_columns(context_.group);
+    if (!context_.group.row_reductions) return Error::success();
+    const int column = columns_before_blocks();
+    const auto apart = [&](const Axis& axis) {
+      return axis.extent == Extent(1) || axis.stride[column] % columns == 0;
+    };
+    if (n_.stride[column] == 1 && n_.extent.scale == 0 && n_.extent.size % columns == 0 &&
+        apart(m_) && llvm::all_of(space_.axes, apart)) {
+      return Error::success();
+    }
+    return make_error(
+        ErrorCode::kUnsupported,
+        "'{}' reduces columns of '{}' that are not neighbours in a tile's rows: store "
+        "the result with them innermost",
+        value_name(context_.group.row_reductions->values[0]), anchor().name);
   }
 
   // Would the epilogue rather see the other orientation? Only D's contiguous dimension counts.
@@ -70,9 +91,12 @@ class AxesBuilder {
   i64 store_step(const Axis& axis) const {
     return axis.stride.empty() ? 0 : axis.stride[store_column()];
   }
-  int columns() const {
+  // The program's tensors are before the column of blocks.
+  int columns_before_blocks() const {
     return matrices() + static_cast<int>(context_.tensors.program.tensors.size());
   }
+  int columns() const { return columns_before_blocks() + (context_.group.row_reductions ? 1 : 0); }
+  std::string_view value_name(ValueId id) const { return context_.chain.value(id).name; }
 
   const Value& value(const Segment& segment) const { return context_.chain.value(segment.anchor); }
   const Contraction& contraction(const Segment& segment) const {
@@ -197,7 +221,26 @@ class AxesBuilder {
     }
     for (const auto& label : swapped_ ? c.m : c.n) add_axis(AxisKind::kN, label);
     add_tensors(space_, context_.tensors.program, result_dim_);
+    if (context_.group.row_reductions) add_blocks();
     for (Segment& segment : segments_) add_terms(segment, ragged_rows_ ? 0 : apart);
+  }
+
+  // A column of a tensor that has the elements of a block side by side, and blocks after each
+  // other: axes that it keeps apart do not merge.
+  void add_blocks() {
+    const FusionGroup& group = context_.group;
+    llvm::SmallVector<i64, 8> steps(group.shape.size(), 0);
+    i64 step = 1;
+    for (int d : llvm::reverse(group.row_reductions->summed)) {
+      steps[d] = step;
+      step *= group.shape[d].size;
+    }
+    for (int d : llvm::reverse(kept_dims(group))) {
+      steps[d] = step;
+      step *= group.shape[d].size;
+    }
+    for (size_t a = 0; a < space_.axes.size(); ++a)
+      space_.axes[a].stride.push_back(steps[result_dim_[a]]);
   }
 
   void order_axes() {
@@ -474,15 +517,19 @@ Expected<ContractionProblem> make_contraction_problem(const GroupContext& contex
   if (!orientation) return orientation.takeError();
   AxesBuilder builder(context, orientation->swapped);
   Expected<ContractionProblem> problem = builder.build();
-  if (!problem || orientation->fixed || !builder.prefers_swap()) return problem;
-  return AxesBuilder(context, /*swapped=*/true).build();
+  const bool swaps = problem && !orientation->fixed && builder.prefers_swap();
+  AxesBuilder other(context, /*swapped=*/true);
+  if (swaps) problem = other.build();
+  if (!problem) return problem;
+  if (Error error = (swaps ? other : builder).check_row_reductions()) return error;
+  return problem;
 }
 
 std::optional<ContractionProblem> make_transposed_problem(const GroupContext& context,
                                                           const ContractionProblem& problem) {
   // No error: `problem` is the context's.
   const bool fixed = llvm::cantFail(find_orientation(context)).fixed;
-  if (fixed || problem.num_column_sums() > 0) return std::nullopt;
+  if (fixed || problem.num_column_sums() > 0 || problem.reduced_columns > 1) return std::nullopt;
   auto found = AxesBuilder(context, !problem.swapped, /*transposed=*/true).build();
   if (!found) {
     llvm::consumeError(found.takeError());

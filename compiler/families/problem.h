@@ -102,6 +102,9 @@ struct ContractionProblem {
   Sizes size;
 
   int num_accumulators() const { return static_cast<int>(accumulator_n.size()); }
+  // Above 1: the program reduces rows over blocks of this many columns, which are neighbours along
+  // N, and N is a multiple of it (fusion/row_reductions.h).
+  i64 reduced_columns = 1;
   // Stores of the program that are sums of kSummedRows rows.
   int num_column_sums() const;
   // One A, and one or two B with an accumulator of N columns each, none of them dequantised, and

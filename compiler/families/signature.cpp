@@ -24,12 +24,13 @@ std::string text(const Dims& dims) {
 }
 
 std::string text(const Operand& operand) {
-  const auto& [slot, dtype, vec, streamed, weight, before_wait, by_group, map, rows, stride_group,
-               stride] = operand;
+  const auto& [slot, dtype, vec, streamed, weight, before_wait, by_group, map, rows, columns,
+               stride_group, stride] = operand;
   std::string out = fmt::format("{}:{}:{}:{}{}{}:{}:{}", slot, dtype_text(dtype), vec,
                                 int{streamed}, int{weight}, int{before_wait}, map, text(stride));
   if (by_group) out += fmt::format(":group {}", stride_group);
   if (rows != 1) out += fmt::format(":rows {}", rows);
+  if (columns != 1) out += fmt::format(":columns {}", columns);
   return out;
 }
 
@@ -88,9 +89,9 @@ bool has_contiguous_rows(const ContractionOperand& operand, i64 rows,
 
 bool is_one_layer(const ContractionProblem& p) {
   const bool exact = p.space.m.scale == 0 && p.space.n.scale == 0 && p.space.k.scale == 0;
-  return exact && !p.is_dequantised() && p.space.k_outer == 1 && p.size.batch == 1 &&
-         p.ragged.kind == Ragged::kNone && p.has_plain_products() && !p.formed &&
-         p.outputs.size() == 1 && has_contiguous_rows(p.a[0], p.size.m, p) &&
+  return exact && p.reduced_columns == 1 && !p.is_dequantised() && p.space.k_outer == 1 &&
+         p.size.batch == 1 && p.ragged.kind == Ragged::kNone && p.has_plain_products() &&
+         !p.formed && p.outputs.size() == 1 && has_contiguous_rows(p.a[0], p.size.m, p) &&
          llvm::all_of(p.b, [&](const ContractionOperand& b) {
            return b.weight && has_contiguous_rows(b, p.size.n, p);
          });
@@ -116,6 +117,7 @@ std::string problem_signature(const ContractionProblem& p) {
     out += a > 0 ? fmt::format(" k {} x {}\n", text(k), k_outer) : "\n";
   }
   for (const Extent& n : p.accumulator_n) out += fmt::format("accumulator {}\n", text(n));
+  if (p.reduced_columns > 1) out += fmt::format("reduced columns {}\n", p.reduced_columns);
   if (p.row_squares) out += "squares of the rows of a\n";
   if (p.gain) out += "gain of a " + text(*p.gain) + "\n";
   if (p.formed) out += text(*p.formed);

@@ -39,7 +39,8 @@ class SumMover {
     if (source < 0 || source >= reader) return false;
     const FusionGroup& group = plan_.groups[source];
     return group.kind == FusionGroup::Kind::kContraction && group.row_squares < 0 && !group.gain &&
-           !group.formed && sums_tiles(group.anchors[0].value, sum(reader));
+           !group.formed && !group.row_reductions &&
+           sums_tiles(group.anchors[0].value, sum(reader));
   }
 
   bool sums_tiles(ValueId contraction, ValueId sum) const {

@@ -8,6 +8,7 @@
 #include "compiler/fusion/gain.h"
 #include "compiler/fusion/in_place.h"
 #include "compiler/fusion/norm.h"
+#include "compiler/fusion/row_reductions.h"
 #include "compiler/fusion/stored_terms.h"
 
 #include <algorithm>
@@ -381,6 +382,8 @@ FusionPlan fuse_chain(const VerifiedChain& chain, FusionOptions options) {
   if (options.fuse && options.formed_operands)
     plan.has_formed_operands = form_operands_inside(chain, plan);
   if (options.fuse && options.norms_inside) plan.has_norms_inside = move_norms_inside(chain, plan);
+  if (options.fuse && options.row_reductions)
+    plan.has_row_reductions = move_row_reductions_inside(chain, plan);
   if (options.fuse && options.column_sums) {
     const bool inside = move_column_sums_inside(chain, plan);
     plan.has_column_sums = store_terms_in_sums(chain, plan) || inside;

@@ -53,6 +53,13 @@ struct FormedOperand {
   std::vector<Pass> passes;
 };
 
+// Sums and maxima over dimensions `summed` of the group's shape, of what a contraction's kernel
+// computes (row_reductions.h).
+struct RowReductions {
+  llvm::SmallVector<int, 4> summed;
+  llvm::SmallVector<ValueId, 2> values;
+};
+
 struct FusionGroup {
   enum class Kind : u8 { kPointwise, kContraction, kReduction };
   Kind kind = Kind::kPointwise;
@@ -73,7 +80,10 @@ struct FusionGroup {
   std::optional<LoadGain> gain;
   std::optional<FormedOperand> formed;           // not both
   llvm::SmallVector<ColumnSums, 1> column_sums;  // of a contraction's group
-  // The terms of a sum are such sums of its operand.
+  // Of a contraction's group. Its values then are elements of `shape`, or numbers of its other
+  // dimensions.
+  std::optional<RowReductions> row_reductions;
+  // The terms of a sum are the column sums of its operand.
   bool adds_column_sums = false;
   std::string why;  // why the group starts where it starts
 };
@@ -87,6 +97,7 @@ struct FusionPlan {
   bool has_gains_inside = false;
   bool has_formed_operands = false;
   bool has_column_sums = false;
+  bool has_row_reductions = false;
   // Contractions that may run side by side in one launch, where the first one is: ascending groups.
   // A group is in at most one set (beside.h).
   std::vector<std::vector<int>> beside;
@@ -109,6 +120,7 @@ struct FusionOptions {
   // Sums over rows begin in the contraction kernels that compute their terms (column_sums.h), or
   // their kernels store the values of pointwise kernels (stored_terms.h).
   bool column_sums = false;
+  bool row_reductions = false;  // reductions of rows move into contractions (row_reductions.h)
 };
 
 // Ends with the copies of outputs in place that no other group can store.

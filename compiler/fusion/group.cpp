@@ -324,8 +324,12 @@ GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,
   for (size_t i = 0; i < group.accumulators.size(); ++i) {
     program.accumulator(group.accumulators[i], static_cast<int>(i));
   }
-  for (const GroupOutput& output : group.outputs) {
-    if (!output.of_terms) program.store(output.value);
+  // Elements first: their layout decides the axes.
+  const auto is_element = [&](const GroupOutput& output) { return output.shape == group.shape; };
+  for (const bool elements : {true, false}) {
+    for (const GroupOutput& output : group.outputs) {
+      if (!output.of_terms && is_element(output) == elements) program.store(output.value);
+    }
   }
   for (const ColumnSums& sums : group.column_sums) program.store_column_sums(sums);
   for (int i : group.copies) program.store(chain.chain().outputs[i].value, memory.copies.at(i));

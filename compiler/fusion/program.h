@@ -22,6 +22,7 @@ struct ProgramLine {
     kScalar,       // Params::scalar[index]
     kCompute,      // op(args...; attributes...)
     kRound,        // args[0] rounded to `dtype`, kept as f32
+    kReduceRow,    // sum or maximum (op) of args[0] over a block of a row's columns
     kStore,        // args[0] to a tensor (operand), rounded to its dtype
   };
   Kind kind = Kind::kCompute;
@@ -37,6 +38,28 @@ struct ProgramLine {
   bool is_memory() const { return kind == Kind::kLoad || kind == Kind::kStore; }
 };
 using Program = std::vector<ProgramLine>;
+
+// Which lines of a bound program are numbers of a row, and after which of its row reductions they
+// are known. A pass over the columns forms the reductions whose terms need no other of that pass.
+class RowNumbers {
+ public:
+  explicit RowNumbers(const Program& program);
+
+  int passes() const { return passes_; }
+  // The value is one for a whole row: it varies with no column.
+  bool is_row(int line) const { return row_[line]; }
+  // Passes after which it is known; 0: before the first.
+  int level(int line) const { return level_[line]; }
+  // A row's number that some pass gives.
+  bool is_number(int line) const { return row_[line] && level_[line] > 0; }
+  // The reductions that pass `pass`, from 0, forms: lines, ascending.
+  std::vector<int> reductions(const Program& program, int pass) const;
+
+ private:
+  std::vector<bool> row_;
+  std::vector<int> level_;
+  int passes_ = 0;
+};
 
 // How a kernel forms an operand from the rows that it loads (formed.h), as programs. In `values`
 // and `terms`, accumulator 0 is the element of the row and accumulator 1 + i is the row's number i.

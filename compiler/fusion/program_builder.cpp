@@ -2,6 +2,7 @@
 #include "compiler/fusion/program_builder.h"
 
 #include "compiler/fusion/column_sums.h"
+#include "compiler/fusion/row_reductions.h"
 
 namespace catenary {
 namespace {
@@ -53,9 +54,29 @@ void ProgramBuilder::store(ValueId id) {
 void ProgramBuilder::store(ValueId id, const MemoryLocation& location) {
   ProgramLine line;
   line.kind = ProgramLine::Kind::kStore;
-  line.args = {value(id, identity(rank_))};
-  line.index = use(location, identity(rank_), true);
+  const DimMap map = own_dims(id);
+  line.args = {value(id, map)};
+  line.index = use(location, map, true);
   append(line, id);
+  if (static_cast<int>(map.size()) < rank_) step_by_blocks(map, program_.tensors.back());
+}
+
+DimMap ProgramBuilder::own_dims(ValueId id) const {
+  const FusionGroup& group = fusion_.groups[group_];
+  const bool element = chain_.info(id).type.rank() == rank_ || !group.row_reductions;
+  return element ? identity(rank_) : kept_dims(group);
+}
+
+void ProgramBuilder::step_by_blocks(const DimMap& kept, TensorUse& tensor) const {
+  const FusionGroup& group = fusion_.groups[group_];
+  tensor.columns = reduced_columns(group);
+  // Blocks along the last dimension that is kept are neighbours where they are columns.
+  i64 step = tensor.steps[kept.back()];
+  for (int d : kept) tensor.steps[d] *= tensor.columns;
+  for (int d : llvm::reverse(group.row_reductions->summed)) {
+    tensor.steps[d] = step;
+    step *= group.shape[d].size;
+  }
 }
 
 void ProgramBuilder::store_column_sums(const ColumnSums& sums) {
@@ -144,12 +165,21 @@ int ProgramBuilder::make(ValueId id, const DimMap& map) {
   if (reads_memory(fusion_, id, group_)) {
     return load(id, memory_.home.at(id), map);
   }
-  if (is_reduction(v.op)) return row_squares(id);
+  if (is_reduction(v.op))
+    return fusion_.groups[group_].row_squares == id ? row_squares(id) : reduce_row(id);
   return compute(id, map);
 }
 
 int ProgramBuilder::row_squares(ValueId id) {
   return append_given(id, static_cast<int>(fusion_.groups[group_].anchors.size()));
+}
+
+int ProgramBuilder::reduce_row(ValueId id) {
+  ProgramLine line;
+  line.kind = ProgramLine::Kind::kReduceRow;
+  line.op = chain_.value(id).op;
+  line.args = {value(chain_.value(id).operands[0].value, identity(rank_))};
+  return append(line, id);
 }
 
 int ProgramBuilder::constant(ValueId id) {

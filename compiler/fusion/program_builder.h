@@ -45,8 +45,11 @@ class ProgramBuilder {
   int load_column_sums(ValueId id);
 
  private:
+  // The dimensions of the program that index a value: all, or those that row reductions keep.
+  DimMap own_dims(ValueId id) const;
   // Which dimension indexes one of size 1 makes no difference, and must not make a second line.
   DimMap canonical(ValueId id, DimMap map) const;
+  void step_by_blocks(const DimMap& kept, TensorUse& tensor) const;
   int append(ProgramLine line, ValueId id);
   int append_given(ValueId id, int index);
   std::string unique_name(const std::string& name);
@@ -57,6 +60,7 @@ class ProgramBuilder {
 
   // A sum that this kernel forms beside its contractions: the accumulator after theirs.
   int row_squares(ValueId id);
+  int reduce_row(ValueId id);
   int constant(ValueId id);
   int scalar(ValueId id);
   int compute(ValueId id, const DimMap& map);

@@ -16,6 +16,7 @@ struct EpilogueConfig {
   i32 matrices = 0;               // register epilogue: operands that vary along both M and N
   i32 vec = 8;                    // staged epilogue: columns of a vector
   i32 column_sums = 0;            // staged epilogue: stores that are sums of kSummedRows rows
+  i32 reduced_columns = 1;        // register epilogue: of a block of row reductions; 1: none
   bool m_grouped = false;         // a tile may hold rows of the next group
   bool whole_subtiles_n = false;  // register epilogue: no subtile ends past N
   bool odd_n = false;             // register epilogue: the last pair of columns is one column

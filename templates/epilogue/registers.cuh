@@ -16,6 +16,7 @@
 #include "epilogue/config.cuh"
 #include "epilogue/matrix_operands.cuh"
 #include "epilogue/operand.cuh"
+#include "epilogue/row_reductions.cuh"
 #include "epilogue/subtile_stores.cuh"
 #include "epilogue/vec.cuh"
 #include "ptx/convert.cuh"
@@ -63,6 +64,9 @@ struct RegisterEpilogue {
   using Matrices = MatrixOperands<kConfig, Epilogue>;
   using Stores = SubtileStores<kConfig, Epilogue>;
   using Results = typename Stores::Results;
+  static constexpr bool kReduces = kConfig.reduced_columns > 1;
+  using Reductions = RowReductions<kConfig, Epilogue, kReduces>;
+  using Numbers = typename Reductions::Numbers;
 
   // Unrolling saves the copies of accumulators, which are most of a short epilogue. A long epilogue
   // compiles slowly if it is unrolled, so it is only where the mainloop is too short to hide it
@@ -74,7 +78,7 @@ struct RegisterEpilogue {
   static constexpr bool kUnrolled =
       kConfig.scarce_registers
           ? Epilogue::kShort && !kLoads
-          : Epilogue::kShort || (kConfig.short_mainloop && kConfig.matrices == 0);
+          : Epilogue::kShort || (kConfig.short_mainloop && kConfig.matrices == 0 && !kReduces);
 
   // The operands that vary along N are prefetched for the whole tile, or for one subtile where that
   // takes too many registers.
@@ -134,8 +138,9 @@ struct RegisterEpilogue {
   template <class P>
   static CATENARY_DEVICE void compute(const P& params, const Coord& coord,
                                       const float (&d)[kAccumulators][kSubtileN / 2],
-                                      const SubtileColumns& columns, u32 matrices, u32 subtile,
-                                      u32 m, u32 m_end, Results& result) {
+                                      const SubtileColumns& columns, const Numbers (&numbers)[2],
+                                      u32 matrices, u32 subtile, u32 m, u32 m_end,
+                                      Results& result) {
     typename Epilogue::Rows rows[2];
     load_rows(params, coord, m, m_end, rows);
 #pragma unroll
@@ -150,10 +155,11 @@ struct RegisterEpilogue {
         const Vec<2> first = {d[0][r], d[0][r + 1]};
         const auto pair = chunks.pair(i / 2, half);
         if constexpr (kAccumulators == 1) {
-          Epilogue::values(params, columns[chunk], rows[half], pair, first, out);
+          Reductions::values(params, columns[chunk], rows[half], pair, numbers[half], out, first);
         } else {
-          Epilogue::values(params, columns[chunk], rows[half], pair, first, {d[1][r], d[1][r + 1]},
-                           out);
+          const Vec<2> second = {d[1][r], d[1][r + 1]};
+          Reductions::values(params, columns[chunk], rows[half], pair, numbers[half], out, first,
+                             second);
         }
         keep_results<0>(out, chunk, half, result);
       }
@@ -201,6 +207,7 @@ struct RegisterEpilogue {
   template <class P>
   static CATENARY_DEVICE void prefetch(const P& params, const WorkTile& work, i64, i64 n,
                                        Prefetched& prefetched) {
+    if constexpr (kLoadsEach) return;
     const Coord coord = coordinates(work);
     const u32 n0 = static_cast<u32>(work.n0);
 #pragma unroll
@@ -223,12 +230,20 @@ struct RegisterEpilogue {
     to = __builtin_bit_cast(typename Epilogue::Columns, words);
   }
 
+  // Loads the columns of a subtile where the next one in order is not known: passes of row
+  // reductions come back to the first.
+  static constexpr bool kLoadsEach = kReduces && !kPrefetchTile;
+
   // The columns of a subtile; `subtile` is a constant where subtiles are unrolled. Without the
   // whole tile, loads the columns of the next subtile.
   template <class P>
   static CATENARY_DEVICE void subtile_columns(const P& params, const Coord& coord, u32 n0,
                                               u32 n_end, u32 subtile, Prefetched& prefetched,
                                               SubtileColumns& columns) {
+    if constexpr (kLoadsEach) {
+      load_columns(params, coord, n0 + subtile % kSubtiles * kSubtileN, n_end, columns);
+      return;
+    }
 #pragma unroll
     for (u32 g = 0; g < kChunks; ++g) {
       columns[g] = prefetched[0][g];
@@ -246,6 +261,27 @@ struct RegisterEpilogue {
   // After the last tile: shared memory must stay until the TMA stores have read it.
   static CATENARY_DEVICE void finish() { Stores::template wait_tma_stores<0>(); }
 
+  // At the first subtile of a block: the numbers of this warp's rows, which begin at m.
+  template <class P, int kFragments, int kRegisters>
+  static CATENARY_DEVICE void reduce_rows(const P& params, const Coord& coord,
+                                          const float (&d)[kAccumulators][kFragments][kRegisters],
+                                          u32 n0, u32 n_end, u32 m, u32 m_end, u32 subtile,
+                                          Prefetched& prefetched, Numbers (&numbers)[2]) {
+    if constexpr (kReduces) {
+      const u32 first = subtile % kSubtiles;
+      if (first % Reductions::kBlockSubtiles != 0) return;
+      const u32 n = n0 + first * kSubtileN;
+      typename Epilogue::Rows rows[2];
+      load_rows(params, coord, m, m_end, rows);
+      const auto load = [&](u32 i, SubtileColumns& columns, auto& accumulators) {
+        subtile_columns(params, coord, n0, n_end, subtile + i, prefetched, columns);
+        copy_subtile<false>(accumulators, d, subtile + i);
+      };
+      Reductions::template run<0, kAccumulators>(params, rows, n, n_end, load, numbers);
+      Reductions::store(params, coord, m, m_end, n, n_end, numbers);
+    }
+  }
+
   // Computes and stores this warp's rows of the tile, which begin at `m_warp` in fragment 0.
   template <class P, int kFragments, int kRegisters>
   static CATENARY_DEVICE void run(const P& params, u32 staging, const WorkTile& work, i64 m_warp,
@@ -258,17 +294,19 @@ struct RegisterEpilogue {
     constexpr int kUnroll = kUnrolled ? static_cast<int>(kFragments * kSubtiles) : 1;
     Stores::begin_tile();
     u32 buffer = 0;
+    Numbers numbers[2];
 #pragma unroll kUnroll
     for (u32 subtile = 0; subtile < kFragments * kSubtiles; ++subtile) {
+      const u32 m = static_cast<u32>(m_warp) + subtile / kSubtiles * 64;
+      reduce_rows(params, coord, d, n0, n_end, m, m_end, subtile, prefetched, numbers);
       SubtileColumns columns;
       subtile_columns(params, coord, n0, n_end, subtile, prefetched, columns);
       float accumulators[kAccumulators][kSubtileN / 2];
       copy_subtile<kUnrolled>(accumulators, d, subtile);
-      const u32 m = static_cast<u32>(m_warp) + subtile / kSubtiles * 64;
       const u32 matrices = Stores::matrix_buffers(staging);
       Matrices::wait();
       Results result;
-      compute(params, coord, accumulators, columns, matrices, subtile, m, m_end, result);
+      compute(params, coord, accumulators, columns, numbers, matrices, subtile, m, m_end, result);
       if constexpr (Matrices::kCount > 0) {
         warp_barrier();  // all lanes have read the buffer
         request_subtile<kFragments>(params, staging, coord, work, m_warp, n, subtile + 2);

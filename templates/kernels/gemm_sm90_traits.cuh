@@ -62,6 +62,7 @@ constexpr EpilogueConfig epilogue_config(const GemmSm90Config& c) {
   e.matrices = c.epilogue.matrices;
   e.vec = c.epilogue.vec;
   e.column_sums = c.epilogue.column_sums;
+  e.reduced_columns = c.epilogue.reduced_columns;
   e.m_grouped = c.ragged.kind == Ragged::kMGrouped;
   e.whole_subtiles_n = c.space.n.scale == 0 && c.space.n.size % c.cluster_tile_n() == 0 &&
                        c.tile.block_n % c.subtile_n() == 0;

@@ -19,21 +19,12 @@
 #include "epilogue/group_ends.cuh"
 #include "epilogue/operand.cuh"
 #include "epilogue/ops.cuh"
+#include "epilogue/reduction.cuh"
 #include "ptx/math.cuh"
 #include "ptx/shared.cuh"
 #include "ptx/sync.cuh"
 
 namespace catenary {
-
-// How terms combine: an op, and its result without terms.
-template <ReduceOp kOp>
-struct Reduction : op_add {
-  static CATENARY_DEVICE float identity() { return 0.0f; }
-};
-template <>
-struct Reduction<ReduceOp::kMax> : op_max {
-  static CATENARY_DEVICE float identity() { return bits_to_f32(kInfinityBits | kSignBit); }
-};
 
 // The rows of dimension 0 whose terms an output has: all, or those of its group.
 template <const ReduceConfig& kConfig, class P>

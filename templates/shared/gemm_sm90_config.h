@@ -35,8 +35,9 @@ struct GemmSm90Epilogue {
   // are staged in shared memory, `vec` columns at a time.
   bool in_registers = false;
   i32 vec = 8;
-  i32 column_sums = 0;  // stores that are sums of kSummedRows rows
-  i32 matrices = 0;     // in registers: operands that vary along both M and N
+  i32 column_sums = 0;      // stores that are sums of kSummedRows rows
+  i32 matrices = 0;         // in registers: operands that vary along both M and N
+  i32 reduced_columns = 1;  // in registers: columns of a block of row reductions; 1: none
   constexpr bool operator==(const GemmSm90Epilogue&) const = default;
 };
 
@@ -208,12 +209,14 @@ struct GemmSm90Config {
   }
 
   // Columns of an epilogue subtile (16 rows). Half as many where registers are scarce, operands
-  // take further ones, or block_n is not a multiple of 64.
+  // take further ones, or block_n or the columns of a row reduction are no multiple of 64.
   constexpr i32 subtile_n() const {
     const i32 most = uses_cp_async() ? 96 : 128;  // registers that leave room for 64 columns
     const bool scarce =
         accumulator_registers() > most || schedule.consumers == 3 || epilogue.matrices > 0;
-    const bool halves = epilogue.in_registers && (scarce || tile.block_n % 64 == 32);
+    const bool odd = tile.block_n % 64 == 32 ||
+                     (epilogue.reduced_columns > 1 && epilogue.reduced_columns % 64 != 0);
+    const bool halves = epilogue.in_registers && (scarce || odd);
     return num_accumulators() > 1 || halves ? 32 : 64;
   }
   // Two subtiles of 32 columns are stored at a time: one fence and one barrier for both.

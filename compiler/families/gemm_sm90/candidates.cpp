@@ -50,6 +50,23 @@ std::string reject_boxes(const GemmSm90Config& c) {
   return "";
 }
 
+// Why the blocks of row reductions are not whole subtiles of one tile; empty: they are, or there
+// are none.
+std::string reject_blocks(const GemmSm90Config& c) {
+  const i32 columns = c.epilogue.reduced_columns;
+  if (columns == 1) return "";
+  if (c.schedule.cluster_k != 0) return "has one tile per CTA, whose epilogue reduces no rows";
+  const i32 subtile = c.subtile_n();
+  const bool one_block = c.space.n.size == columns;
+  const i32 subtiles = ceil_div(c.tile.block_n, subtile);
+  const bool whole = one_block ? columns <= c.tile.block_n
+                               : columns % subtile == 0 && c.tile.block_n % columns == 0;
+  if (whole && subtiles % ceil_div(columns, subtile) == 0) return "";
+  return fmt::format(
+      "has block_n {} in subtiles of {}, which do not hold whole blocks of {} columns",
+      c.tile.block_n, subtile, columns);
+}
+
 // A predicate whose subject is the candidate; empty: the target can run it.
 std::string reject(const Target& target, const GemmSm90Config& c) {
   const i32 block_n = c.tile.block_n;
@@ -106,6 +123,7 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
     return fmt::format("has block_n {}, no multiple of the epilogue's {} columns", block_n,
                        columns);
   }
+  if (std::string blocks = reject_blocks(c); !blocks.empty()) return blocks;
   return reject_boxes(c);
 }
 

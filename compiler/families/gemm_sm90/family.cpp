@@ -47,6 +47,7 @@ Fields fields_of(const GemmSm90Epilogue& e) {
   fields.add_unless_default("in_registers", e.in_registers, false).add("vec", e.vec);
   fields.add_unless_default("column_sums", e.column_sums, 0);
   fields.add_unless_default("matrices", e.matrices, 0);
+  fields.add_unless_default("reduced_columns", e.reduced_columns, 1);
   return fields;
 }
 
@@ -140,6 +141,8 @@ class GemmSm90Family final : public ContractionFamily {
               !is_fp8(problem.a[0].dtype)};
     if (problem.transposed && !layout->config.epilogue.in_registers)
       return {"only the register epilogue stores columns"};
+    if (std::string rows = sm90_row_reduction_refusal(problem, layout->config); !rows.empty())
+      return {std::move(rows)};
     switch (problem.space.math) {
       case MathMode::kBF16:
       case MathMode::kF16:
@@ -156,6 +159,7 @@ class GemmSm90Family final : public ContractionFamily {
   }
 
   bool takes_transposed() const override { return true; }
+  bool reduces_rows() const override { return true; }
 
   std::vector<Candidate> candidates(const ContractionProblem& problem, const Target& target,
                                     const TileRequest& request) const override {

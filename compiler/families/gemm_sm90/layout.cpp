@@ -140,7 +140,7 @@ bool fits_registers(const ContractionProblem& p) {
       return (o.stride.at[kM] == 0 || o.stride.at[kN] == 0 || vectors) &&
              !is_overwritten(p, o.slot);
     }
-    if (line.kind != ProgramLine::Kind::kStore) return true;
+    if (line.kind != ProgramLine::Kind::kStore || o.columns > 1) return true;
     if (o.dtype != DType::kF32) return has_vectors(o);
     return p.transposed ? o.stride.at[kM] == 1 : o.stride.at[kN] == 1 && o.vec >= 2;
   });
@@ -217,6 +217,23 @@ std::string sm90_map_refusal(const ContractionProblem& p) {
   return "";
 }
 
+std::string sm90_row_reduction_refusal(const ContractionProblem& p, const GemmSm90Config& config) {
+  constexpr i64 kMostColumns = 256;
+  if (p.reduced_columns == 1) return "";
+  if (!config.epilogue.in_registers)
+    return "only the register epilogue reduces rows: outputs need rows of 8 aligned elements";
+  if (config.epilogue.matrices > 0)
+    return "an operand that varies along M and N leaves no registers to reduce rows";
+  if (p.reduced_columns > kMostColumns)
+    return fmt::format("a row of {} columns is more than a tile of {}", p.reduced_columns,
+                       kMostColumns);
+  const auto is_element = [](const ContractionOutput& output) {
+    return output.operand.columns == 1;
+  };
+  if (llvm::none_of(p.outputs, is_element)) return "it stores numbers of rows beside elements only";
+  return "";
+}
+
 std::optional<Sm90Layout> sm90_layout(const ContractionProblem& p) {
   if (!has_extents(p) || !is_countable(p)) return std::nullopt;
   auto [a, b] = place_product(p, p.products[0]);
@@ -249,6 +266,7 @@ std::optional<Sm90Layout> sm90_layout(const ContractionProblem& p) {
   config.epilogue.in_registers = fits_registers(p);
   config.epilogue.column_sums = p.num_column_sums();
   if (config.epilogue.in_registers) config.epilogue.matrices = sm90_matrix_operands(p);
+  config.epilogue.reduced_columns = static_cast<i32>(p.reduced_columns);
   return layout;
 }
 
@@ -305,7 +323,10 @@ void map_outputs(KernelPlan& kernel) {
   const auto slots = static_cast<i64>(kernel.slots.size());
   const auto scalars = static_cast<i64>(kernel.scalars.size());
   for (ProgramLine& line : kernel.program) {
-    if (line.kind != ProgramLine::Kind::kStore || dtype_bytes(line.operand.dtype) != 2) continue;
+    if (line.kind != ProgramLine::Kind::kStore || dtype_bytes(line.operand.dtype) != 2 ||
+        line.operand.columns > 1) {
+      continue;
+    }
     const auto maps = static_cast<i64>(kernel.maps.size());
     if (params_bytes(slots, scalars, maps + 1) > kMaxParamBytes) return;
     MapBinding map = output_map(c, line.operand);

@@ -25,6 +25,11 @@ std::string sm90_map_refusal(const ContractionProblem& problem);
 // Operands of the epilogue that vary along both M and N.
 int sm90_matrix_operands(const ContractionProblem& problem);
 
+// Why the epilogue of a layout does not reduce the rows of its tiles; "": it does, or the problem
+// has no row reductions.
+std::string sm90_row_reduction_refusal(const ContractionProblem& problem,
+                                       const GemmSm90Config& config);
+
 // Nothing: an extent is too large, or an operand has no contiguous dimension.
 std::optional<Sm90Layout> sm90_layout(const ContractionProblem& problem);
 
