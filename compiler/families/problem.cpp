@@ -159,15 +159,27 @@ class AxesBuilder {
     };
     set(segment.a);
     for (int column : segment.b) set(column);
-    // Numbers of blocks: a step of one row where a block has one, none along the columns.
     for (int column : segment.numbers) {
       const int dim = dim_of(segment, label, column);
-      const auto& strides = location(column).strides;
-      const int from_end = static_cast<int>(strides.size()) - dim;
-      const i64 rows = context_.tensors.dequants[matrix_of_[column]]->block.rows;
-      if (dim >= 0 && from_end > 1 && (from_end > 2 || rows == 1))
-        axis.stride[column] = strides[dim];
+      if (dim >= 0) axis.stride[column] = numbers_step(column, dim, label.size);
     }
+  }
+
+  i64 rows_of_block(int column) const {
+    return context_.tensors.dequants[matrix_of_[column]]->block.rows;
+  }
+
+  // The step of numbers of blocks along a dimension of the matrix, in parts of an element, as many
+  // as a block has rows: blocks of rows, and matrices of one block of rows each, then merge as rows
+  // do. None along the columns.
+  i64 numbers_step(int column, int dim, const Dim& size) const {
+    const auto& strides = location(column).strides;
+    const int rank = static_cast<int>(strides.size());
+    if (dim == rank - 1) return 0;
+    const i64 rows = rows_of_block(column);
+    if (dim < rank - 2) return strides[dim] * rows;
+    const bool one_block = rows > 1 && !size.symbolic && size.size <= rows;
+    return strides[one_block && dim > 0 ? dim - 1 : dim];
   }
 
   const MemoryLocation& location(int column) const {
@@ -423,15 +435,19 @@ class AxesBuilder {
 
   void add_dequant(const Segment& segment, int column, const DequantTensors& tensors,
                    ContractionOperand& operand) const {
+    const bool rows_by_k = has_rows_by_k(segment, column, operand.memory);
+    const Axis& row = is_of_a(segment, column) ? m_ : n_;
     const auto numbers = [&](int numbers_column) {
       const MemoryLocation& memory = location(numbers_column);
       operand.bytes += bytes_at(memory, context_.symbol_hi);
       operand.weight = operand.weight && memory.weight;
       BlockOperand block{places_[numbers_column], memory.dtype, memory.strides.end()[-2],
                          memory.strides.end()[-1]};
+      if (rows_by_k && !(row.extent == Extent(1))) block.stride_row = row.stride[numbers_column];
       const int count = static_cast<int>(space_.axes.size());
       for (int b = 0; b < count; ++b) {
-        block.stride_batch.at[kMaxDims - count + b] = space_.axes[b].stride[numbers_column];
+        block.stride_batch.at[kMaxDims - count + b] =
+            space_.axes[b].stride[numbers_column] / rows_of_block(numbers_column);
       }
       if (ragged_rows_ && !is_of_a(segment, column))
         block.stride_group = memory.strides[contraction(segment).ragged_group->right];
@@ -443,7 +459,7 @@ class AxesBuilder {
     // add_operand() has placed them after q.
     dequant.scale = numbers(column + 1);
     if (tensors.zero >= 0) dequant.zero = numbers(column + 2);
-    dequant.rows_by_k = has_rows_by_k(segment, column, operand.memory);
+    dequant.rows_by_k = rows_by_k;
     operand.dequant = dequant;
   }
 
