@@ -67,6 +67,8 @@ struct RegisterEpilogue {
   static constexpr bool kReduces = kConfig.reduced_columns > 1;
   using Reductions = RowReductions<kConfig, Epilogue, kReduces>;
   using Numbers = typename Reductions::Numbers;
+  template <int kFragments>
+  using NumbersOfTile = Numbers[kFragments * Reductions::kBlocks][2];
 
   // Unrolling saves the copies of accumulators, which are most of a short epilogue. A long epilogue
   // compiles slowly if it is unrolled, so it is only where the mainloop is too short to hide it
@@ -81,8 +83,9 @@ struct RegisterEpilogue {
           : Epilogue::kShort || (kConfig.short_mainloop && kConfig.matrices == 0 && !kReduces);
 
   // The operands that vary along N are prefetched for the whole tile, or for one subtile where that
-  // takes too many registers.
+  // takes too many registers. Row reductions have loaded them into L1 when the epilogue reads them.
   static constexpr bool kPrefetchTile =
+      !kReduces &&
       kConfig.accumulator_registers + kColumnWords * kSubtiles * kChunks <= kConfig.max_registers;
   using Prefetched = typename Epilogue::Columns[kPrefetchTile ? kSubtiles : 1][kChunks];
   using SubtileColumns = typename Epilogue::Columns[kChunks];
@@ -207,7 +210,7 @@ struct RegisterEpilogue {
   template <class P>
   static CATENARY_DEVICE void prefetch(const P& params, const WorkTile& work, i64, i64 n,
                                        Prefetched& prefetched) {
-    if constexpr (kLoadsEach) return;
+    if constexpr (kReduces) return;
     const Coord coord = coordinates(work);
     const u32 n0 = static_cast<u32>(work.n0);
 #pragma unroll
@@ -230,17 +233,13 @@ struct RegisterEpilogue {
     to = __builtin_bit_cast(typename Epilogue::Columns, words);
   }
 
-  // Loads the columns of a subtile where the next one in order is not known: passes of row
-  // reductions come back to the first.
-  static constexpr bool kLoadsEach = kReduces && !kPrefetchTile;
-
   // The columns of a subtile; `subtile` is a constant where subtiles are unrolled. Without the
-  // whole tile, loads the columns of the next subtile.
+  // whole tile, loads the columns of the next subtile; after row reductions, those of this one.
   template <class P>
   static CATENARY_DEVICE void subtile_columns(const P& params, const Coord& coord, u32 n0,
                                               u32 n_end, u32 subtile, Prefetched& prefetched,
                                               SubtileColumns& columns) {
-    if constexpr (kLoadsEach) {
+    if constexpr (kReduces) {
       load_columns(params, coord, n0 + subtile % kSubtiles * kSubtileN, n_end, columns);
       return;
     }
@@ -261,24 +260,26 @@ struct RegisterEpilogue {
   // After the last tile: shared memory must stay until the TMA stores have read it.
   static CATENARY_DEVICE void finish() { Stores::template wait_tma_stores<0>(); }
 
-  // At the first subtile of a block: the numbers of this warp's rows, which begin at m.
+  // The numbers of this warp's rows for each block of the tile. Accumulators are read where they
+  // are: copies would take registers beside those of the mainloop.
   template <class P, int kFragments, int kRegisters>
   static CATENARY_DEVICE void reduce_rows(const P& params, const Coord& coord,
                                           const float (&d)[kAccumulators][kFragments][kRegisters],
-                                          u32 n0, u32 n_end, u32 m, u32 m_end, u32 subtile,
-                                          Prefetched& prefetched, Numbers (&numbers)[2]) {
-    if constexpr (kReduces) {
-      const u32 first = subtile % kSubtiles;
-      if (first % Reductions::kBlockSubtiles != 0) return;
-      const u32 n = n0 + first * kSubtileN;
+                                          u32 m_warp, u32 m_end, u32 n0, u32 n_end,
+                                          NumbersOfTile<kFragments>& numbers) {
+#pragma unroll
+    for (u32 block = 0; block < kFragments * Reductions::kBlocks; ++block) {
+      const u32 m = m_warp + block / Reductions::kBlocks * 64;
+      const u32 subtile = block * Reductions::kBlockSubtiles;
+      const u32 n = n0 + subtile % kSubtiles * kSubtileN;
       typename Epilogue::Rows rows[2];
       load_rows(params, coord, m, m_end, rows);
       const auto load = [&](u32 i, SubtileColumns& columns, auto& accumulators) {
-        subtile_columns(params, coord, n0, n_end, subtile + i, prefetched, columns);
-        copy_subtile<false>(accumulators, d, subtile + i);
+        load_columns(params, coord, n + i * kSubtileN, n_end, columns);
+        copy_subtile<true>(accumulators, d, subtile + i);
       };
-      Reductions::template run<0, kAccumulators>(params, rows, n, n_end, load, numbers);
-      Reductions::store(params, coord, m, m_end, n, n_end, numbers);
+      Reductions::template run<0, kAccumulators>(params, rows, n, n_end, load, numbers[block]);
+      Reductions::store(params, coord, m, m_end, n, n_end, numbers[block]);
     }
   }
 
@@ -294,15 +295,18 @@ struct RegisterEpilogue {
     constexpr int kUnroll = kUnrolled ? static_cast<int>(kFragments * kSubtiles) : 1;
     Stores::begin_tile();
     u32 buffer = 0;
-    Numbers numbers[2];
+    NumbersOfTile<kFragments> of_tile;
+    if constexpr (kReduces)
+      reduce_rows(params, coord, d, static_cast<u32>(m_warp), m_end, n0, n_end, of_tile);
 #pragma unroll kUnroll
     for (u32 subtile = 0; subtile < kFragments * kSubtiles; ++subtile) {
-      const u32 m = static_cast<u32>(m_warp) + subtile / kSubtiles * 64;
-      reduce_rows(params, coord, d, n0, n_end, m, m_end, subtile, prefetched, numbers);
+      Numbers numbers[2];
+      Reductions::take(of_tile, subtile, numbers);
       SubtileColumns columns;
       subtile_columns(params, coord, n0, n_end, subtile, prefetched, columns);
       float accumulators[kAccumulators][kSubtileN / 2];
       copy_subtile<kUnrolled>(accumulators, d, subtile);
+      const u32 m = static_cast<u32>(m_warp) + subtile / kSubtiles * 64;
       const u32 matrices = Stores::matrix_buffers(staging);
       Matrices::wait();
       Results result;

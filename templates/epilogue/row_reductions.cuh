@@ -38,7 +38,9 @@ struct RowReductions {
   using Rows = typename Epilogue::Rows;
   static constexpr u32 kSubtileN = kConfig.subtile_n;
   static constexpr u32 kChunks = kSubtileN / 8;
-  static constexpr u32 kBlockSubtiles = (kConfig.reduced_columns + kSubtileN - 1) / kSubtileN;
+  static constexpr u32 kBlockSubtiles = ceil_div(kConfig.reduced_columns, kConfig.subtile_n);
+  // Blocks of columns in a tile.
+  static constexpr u32 kBlocks = ceil_div(kConfig.block_n, kConfig.subtile_n) / kBlockSubtiles;
   static constexpr int kReductions = Epilogue::kPassBegin[Epilogue::kPasses];
 
   // Calls f<r>() for the reductions r of a pass.
@@ -85,7 +87,7 @@ struct RowReductions {
     }
   }
 
-  // All lanes execute it. `load(i, columns, d)` gives subtile i of the block.
+  // X
   template <int kPass, int kAccumulators, class P, class Load>
   static CATENARY_DEVICE void run(const P& params, const Rows (&rows)[2], u32 n, u32 n_end,
                                   Load load, Numbers (&numbers)[2]) {
@@ -94,7 +96,7 @@ struct RowReductions {
       each<kPass>([&]<int kReduction>(Pass<kReduction>) {
         reduced[0][kReduction] = reduced[1][kReduction] = Operator<kReduction>::identity();
       });
-#pragma unroll 1
+#pragma unroll
       for (u32 i = 0; i < kBlockSubtiles; ++i) {
         Columns columns[kChunks];
         float d[kAccumulators][kSubtileN / 2];
@@ -131,6 +133,16 @@ struct RowReductions {
     }
   }
 
+  // The numbers of a subtile's block.
+  template <int kTileBlocks>
+  static CATENARY_DEVICE void take(const Numbers (&of_tile)[kTileBlocks][2], u32 subtile,
+                                   Numbers (&numbers)[2]) {
+#pragma unroll
+    for (u32 i = 0; i < 2 * kTileBlocks; ++i) {
+      if (i < 2 || subtile / kBlockSubtiles == i / 2) numbers[i % 2] = of_tile[i / 2][i % 2];
+    }
+  }
+
   template <class P, class Pair, class... Sums>
   static CATENARY_DEVICE void values(const P& params, const Columns& columns, const Rows& rows,
                                      const Pair& pair, const Numbers& numbers, Vec<2>* out,
@@ -143,6 +155,10 @@ struct RowReductions {
 template <const EpilogueConfig& kConfig, class Epilogue>
 struct RowReductions<kConfig, Epilogue, false> {
   struct Numbers {};
+  static constexpr u32 kBlocks = 1;
+
+  template <int kTileBlocks>
+  static CATENARY_DEVICE void take(const Numbers (&)[kTileBlocks][2], u32, Numbers (&)[2]) {}
 
   template <class P, class Pair, class... Sums>
   static CATENARY_DEVICE void values(const P& params, const typename Epilogue::Columns& columns,

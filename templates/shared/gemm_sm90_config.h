@@ -122,9 +122,11 @@ struct GemmSm90Config {
     return block_scaled ? warpgroup_m() / 32 + num_accumulators() * scale_blocks().most : 0;
   }
   // The scales of a k-tile and of the next one have a few registers to themselves, fewer where a
-  // ping-pong warpgroup counts its tiles, rows have groups, or there are two products.
+  // ping-pong warpgroup counts its tiles, rows have groups, or there are two products; none where
+  // the epilogue reduces rows.
   constexpr i32 registers_with(i32 sets) const {
-    const i32 free = schedule.ping_pong ? (ragged.kind != Ragged::kNone ? 4 : 8) : dual ? 6 : 10;
+    const i32 spare = schedule.ping_pong ? (ragged.kind != Ragged::kNone ? 4 : 8) : dual ? 6 : 10;
+    const i32 free = epilogue.reduced_columns > 1 ? 0 : spare;
     const i32 scales = 2 * scale_registers() - free;
     return accumulator_registers() + sets * (tile.block_n / 2) + (scales > 0 ? scales : 0);
   }

@@ -169,10 +169,10 @@ double counted_accumulators(const ContractionProblem& problem, const GemmSm90Con
     return line.kind == ProgramLine::Kind::kLoad;
   });
   if (c.accumulator_registers() > 160 && loads) accumulators *= kNotUnrolled;
-  // A pass over the columns computes as an epilogue does, and stores nothing.
-  constexpr double kPass = 0.6;
+  // A pass over the columns computes terms, copies no accumulators and stores nothing.
+  constexpr double kPass = 0.4;
   if (c.epilogue.reduced_columns > 1)
-    accumulators *= kNotUnrolled * (1 + kPass * RowNumbers(problem.program).passes());
+    accumulators *= (1 + kPass * RowNumbers(problem.program).passes());
   return accumulators;
 }
 

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions of rows in the epilogue of `gemm_sm90`, in the simulator: blocks of columns within,
+// across and beside subtiles, several of a tile, all columns of D; one pass and two; dual GEMMs,
+// batches, ragged rows, fp8 with scales per block, a symbol.
+#include <doctest/doctest.h>
+
+#include "compiler/kernel_family.h"
+#include "shared/gemm_sm90_config.h"
+#include "tests/support/sim_cases.h"
+
+using namespace catenary;
+using namespace catenary::testing;
+
+namespace {
+
+struct Case {
+  std::string name;
+  std::string chain;
+  std::string tile;
+  int columns = 128;  // of a block
+  i64 symbol = 0;
+  std::vector<std::vector<i32>> ends = {};  // of ragged rows
+};
+
+std::string run(const Case& from, const HostCompiler& compiler) {
+  const std::string name = fmt::format("{}, {}", from.name, from.tile);
+  std::string failure;
+  for (const FillKind fill : {FillKind::kExactInteger, FillKind::kNormal, FillKind::kNanPlant}) {
+    SimulatedChainOptions options;
+    options.plan.force_tile = from.tile;
+    options.symbol = from.symbol;
+    options.fill = fill;
+    if (!from.ends.empty()) options.ends = from.ends[0];
+    options.sm_count = 2;
+    options.compiler = &compiler;
+    auto chain = SimulatedChain::make(from.chain, options);
+    if (!chain) return name + ": " + take_report(chain.takeError()).message;
+    const auto& kernels = chain->plan().buckets[find_bucket(chain->plan(), from.symbol)].kernels;
+    if (kernels.size() != 1 || family_name(kernels[0]) != "gemm_sm90" ||
+        kernels[0].config.get<GemmSm90Config>().epilogue.reduced_columns != from.columns) {
+      return name + ": the rows are reduced by another kernel";
+    }
+    failure = first_failure(*chain, name, 2);
+    for (size_t i = 1; i < from.ends.size() && failure.empty(); ++i) {
+      if (Error error = chain->set_ends(from.ends[i])) return take_report(std::move(error)).message;
+      failure =
+          first_failure(*chain, fmt::format("{}, ends {}", name, fmt::join(from.ends[i], " ")), 2);
+    }
+    if (!failure.empty()) return failure;
+  }
+  return failure;
+}
+
+void run_all(const std::vector<Case>& cases) {
+  run_cases(cases, [](const Case& from, i64, const HostCompiler& compiler) {
+    return run(from, compiler);
+  });
+}
+
+// h rounded with a scale for each row and block.
+std::string quantised(const std::string& head, const std::string& returns = "q: e4m3, s: f32") {
+  return head +
+         "  s = mul(max(reduce_max \"mjc->mj\"(abs(h)), 0.0001), 0.002232142857142857)\n"
+         "  q = cast(mul(h, recip(s) @ \"mj\"), e4m3)\n  return " +
+         returns + " }";
+}
+
+// m rows, j blocks of c columns.
+std::string blocks(const std::string& m, int j, int c, const std::string& symbol = "",
+                   const std::string& returns = "q: e4m3, s: f32") {
+  return quantised(fmt::format("chain a{3}(input x: bf16[{0}, 72], weight w: bf16[{1}, {2}, 72],\n"
+                               "        weight b: f32[{1}, {2}]) {{\n"
+                               "  h = relu(add(contract \"mk,jck->mjc\"(x, w), b))\n",
+                               m, j, c, symbol),
+                   returns);
+}
+
+std::string softmax(int n) {
+  return fmt::format(
+      "chain a(input x: bf16[200, 72], weight w: bf16[{0}, 72], weight b: f32[{0}]) {{\n"
+      "  h = add(contract \"mk,nk->mn\"(x, w), b)\n  a = reduce_max \"mn->m\"(h)\n"
+      "  e = exp(sub(h, a @ \"m\"))\n  z = sum \"mn->m\"(e)\n"
+      "  y = mul(e, recip(z) @ \"m\")\n  return y: bf16, z: f32 }}",
+      n);
+}
+
+// The norm of each head, of rows with a scale and an offset each.
+const char* const kHeads =
+    "chain a(input x: f16[200, 72], weight w: f16[3, 64, 72], weight g: f16[64],\n"
+    "        input t: f32[200], scalar f: f32) {\n"
+    "  h = mul(contract \"mk,jck->mjc\"(x, w), t @ \"m\")\n"
+    "  v = scale(sum \"mjc->mj\"(square(h)), f)\n"
+    "  r = mul(rsqrt(add(v, 0.00001)), t @ \"m\")\n"
+    "  n = mul(mul(h, r @ \"mj\"), g)\n  return n: f16, r: bf16 }";
+
+}  // namespace
+
+TEST_SUITE("reductions of rows, in the simulator") {
+  TEST_CASE("tiles of one block and of several, clusters") {
+    std::vector<Case> cases;
+    for (const char* tile :
+         {"64x128x64g1s3", "64x128x64p2s3", "128x128x64p2s3", "128x128x64g2s3", "128x256x64g2s2",
+          "64x256x64p2s2", "128x128x64p2s3c2", "128x128x64p2s3n2"}) {
+      cases.push_back({"blocks", blocks("200", 3, 128), tile});
+    }
+    run_all(cases);
+  }
+
+  TEST_CASE("blocks within a subtile's width, across subtiles, past the tile") {
+    run_all({{"narrow", blocks("200", 6, 32), "64x64x64g1s3", 32},
+             {"narrow", blocks("200", 7, 32), "128x128x64p2s3", 32},
+             {"three subtiles", blocks("200", 2, 96), "64x96x64p2s3", 96},
+             {"three subtiles", blocks("200", 2, 96), "128x192x64g2s2", 96},
+             {"one subtile", blocks("200", 3, 64), "64x192x64p2s2", 64},
+             {"one block", blocks("200", 1, 40), "64x64x64g1s3", 40}});
+  }
+
+  TEST_CASE("two passes over all columns, and over heads") {
+    run_all({{"softmax", softmax(72), "64x96x64p2s3", 72},
+             {"softmax", softmax(128), "128x128x64p2s3"},
+             {"softmax", softmax(8), "64x64x64g1s3", 8},
+             {"heads", kHeads, "64x64x64p2s3", 64},
+             {"heads", kHeads, "128x64x64p2s3", 64}});
+  }
+
+  TEST_CASE("other outputs: numbers along M, rounded ones, the values beside them") {
+    run_all(
+        {{"strides", blocks("200", 3, 128, "", "q: e4m3, s: f32 strides[1, 200]"),
+          "128x128x64p2s3"},
+         {"16 bits", blocks("200", 3, 128, "", "q: e5m2, s: bf16"), "128x128x64p2s3"},
+         {"all", blocks("200", 3, 128, "", "q: e4m3, s: f32, h: bf16"), "64x128x64p2s3"},
+         {"blocks apart", blocks("200", 3, 128, "", "q: e4m3 strides[600, 200, 1] align 8, s: f32"),
+          "64x128x64p2s3"}});
+  }
+
+  TEST_CASE("two products, a batch, a symbol") {
+    const std::string dual = quantised(
+        "chain a(input x: bf16[200, 72], weight w: bf16[3, 128, 72],\n"
+        "        weight u: bf16[3, 128, 72]) {\n"
+        "  h = mul(silu(contract \"mk,jck->mjc\"(x, w)), contract \"mk,jck->mjc\"(x, u))\n");
+    const char* batch =
+        "chain a(input x: bf16[3, 72, 40], weight w: bf16[3, 2, 128, 40]) {\n"
+        "  h = contract \"bmk,bjck->bmjc\"(x, w)\n  s = reduce_max \"bmjc->bmj\"(abs(h))\n"
+        "  q = cast(mul(h, s @ \"bmj\"), bf16)\n  return q: bf16, s: f32 }";
+    run_all({{"dual", dual, "64x128x64g1s2"},
+             {"dual", dual, "128x128x64g2s2"},
+             {"batch", batch, "64x128x64p2s3"},
+             {"symbol", blocks("M", 3, 128, "[M in 0..300]"), "64x128x64p2s3", 128, 0},
+             {"symbol", blocks("M", 3, 128, "[M in 0..300]"), "64x128x64p2s3", 128, 77}});
+  }
+
+  TEST_CASE("ragged rows, fp8 with scales per block") {
+    const std::string experts = quantised(
+        "chain a(input x: bf16[200, 72], weight w: bf16[4, 2, 128, 72], input e: i32[4]) {\n"
+        "  h = silu(contract \"mk,ejck->mjc\"(x, w) ragged m by e over e)\n");
+    const std::string fp8 = quantised(
+        "chain a(input x: e4m3[200, 256], input t: f32[200, 2], weight w: e4m3[3, 128, 256],\n"
+        "        weight u: f32[3, 1, 2]) {\n"
+        "  h = contract \"mk,jck->mjc\"(dequant(x, t) block (1, 128),\n"
+        "                             dequant(w, u) block (128, 128))\n");
+    const std::vector<std::vector<i32>> ends = {{0, 90, 90, 200}, {64, 65, 130, 131}};
+    run_all({{"experts", experts, "64x128x64p2s3", 128, 0, ends},
+             {"experts", experts, "128x128x64p2s3", 128, 0, ends},
+             {"fp8", fp8, "128x128x128g2s3"}});
+  }
+}
