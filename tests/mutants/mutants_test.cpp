@@ -31,6 +31,7 @@
 #include "tests/mutants/matrix_operands_mutants.h"
 #include "tests/mutants/quantised_bases.h"
 #include "tests/mutants/ragged_mutants.h"
+#include "tests/mutants/row_reductions_mutants.h"
 #include "tests/mutants/skinny_dequant_groups_mutants.h"
 #include "tests/mutants/skinny_dequant_mutants.h"
 #include "tests/mutants/skinny_mutants.h"
@@ -57,6 +58,7 @@ llvm::ArrayRef<MutantBase> mutant_bases() {
   static const std::vector<MutantBase> all = [] {
     std::vector<MutantBase> bases(std::begin(kMutantBases), std::end(kMutantBases));
     bases.insert(bases.end(), std::begin(kQuantisedMutantBases), std::end(kQuantisedMutantBases));
+    bases.insert(bases.end(), std::begin(kRowReductionsBases), std::end(kRowReductionsBases));
     return bases;
   }();
   return all;
@@ -77,6 +79,7 @@ std::vector<Mutant> all_mutants() {
   all.insert(all.end(), std::begin(kRaggedMutants), std::end(kRaggedMutants));
   all.insert(all.end(), std::begin(kSumMutants), std::end(kSumMutants));
   all.insert(all.end(), std::begin(kColumnSumsMutants), std::end(kColumnSumsMutants));
+  all.insert(all.end(), std::begin(kRowReductionsMutants), std::end(kRowReductionsMutants));
   all.insert(all.end(), std::begin(kMatrixOperandsMutants), std::end(kMatrixOperandsMutants));
   all.insert(all.end(), std::begin(kClusterMutants), std::end(kClusterMutants));
   all.insert(all.end(), std::begin(kTransposedMutants), std::end(kTransposedMutants));
