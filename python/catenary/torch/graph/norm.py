@@ -122,8 +122,8 @@ def _check_users(trace: _Trace, inside: set[Node]) -> None:
 
 
 def _too(user: Node, node: Node, what: str) -> str:
-    if user.op == "output" or (user.target is _convert and all(reader.op == "output" for reader in user.users)):
-        return f"the graph returns {what} '{node.name}' too, as it does what a backward graph reads"
+    if user.op == "output" or (user.target is _convert and user.users and all(reader.op == "output" for reader in user.users)):
+        return f"the graph returns {what} '{node.name}' too, for the caller or for a backward graph"
     return f"'{user.name}' reads {what} '{node.name}' too"
 
 
@@ -146,10 +146,16 @@ class _Trace:
         if not is_float(self.result) or value.dim() < 2 or not isinstance(value.shape[-1], int) or value.shape[-1] < 2:
             raise _Refused("its dtype or width is none of a norm")
         self._shape, self._width = value.shape, value.shape[-1]
-        while not (len(self._matrices) == 1 and self.sums and self.result not in self._matrices):
+        refusal = None
+        while self._matrices and (refusal or not self.sums or len(self._matrices) > 1):
             last = max(self._matrices)
             self._matrices.remove(last)
-            self._expand(last)
+            try:
+                self._expand(last)
+            except _Refused as why:  # there may be a sum in what is left
+                refusal = refusal or why
+        if refusal or not self._matrices:
+            raise refusal or _Refused("it is of numbers only")
         (self.x,) = self._matrices
         source = self.x.args[0] if self.x.target is _convert else None
         if source is not None and self.x.meta["val"].dtype == torch.float32 and source.meta["val"].dtype in _SHORT:
@@ -201,8 +207,8 @@ class _Trace:
                 self._add_row(operand)
             elif kind == "vector":
                 self.vectors.setdefault(operand, node)
-            else:
-                raise _Refused(f"'{operand.name}' is neither by row nor by column")
+        if None in kinds:
+            raise _Refused(f"'{operands[kinds.index(None)].name}' is neither by row nor by column")
 
     def _kind(self, node: Node) -> str | None:
         value = node.meta.get("val")
