@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Norms before products as models write them: which are parts of regions, of which rows, and what is said of others."""
 
+import os
 import re
 
 import pytest
 
 torch = pytest.importorskip("torch")
 import torch.nn.functional as F
+from conftest import run_python
 from torch._inductor.decomposition import select_decomp_table
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -145,15 +147,15 @@ def test_forms(name, near):
 
 
 def test_rows_that_are_not_one_dimension(near):
-    """A result with its rows apart, and an x with gaps between the rows of a batch entry: right, with two dimensions."""
+    """A result with its rows apart, and an x with gaps after the rows of a batch entry: right, with two dimensions."""
 
     def heads(x, g, b, w):
         y = F.linear(layer_norm(x, g, b), w)
         return y.view(*x.shape[:-1], 4, -1).transpose(1, 2) * 2
 
     w = [t.bfloat16() for t in (torch.rand(WIDTH) + 0.5, torch.randn(WIDTH), torch.randn(COLUMNS, WIDTH) / 8)]
-    x = torch.randn(2, 5, WIDTH).bfloat16()
-    for function, x in ((heads, x[:, :3].contiguous()), (linear_of(layer_norm_by_means), x[:, :3])):
+    gaps = torch.randn(2, 5, WIDTH).bfloat16()[:, :3]
+    for function, x in ((heads, gaps.contiguous()), (linear_of(layer_norm_by_means), gaps)):
         ct.decisions.clear()
         torch._dynamo.reset()
         with torch.no_grad():
@@ -334,7 +336,8 @@ def test_left_for_what_it_costs(rows, width, dtype, why):
     (decision,) = ct.decisions
     assert ' sum "' not in decision.chain
     assert re.search(why, decision.norm), str(decision)
-    assert str(decision).endswith(decision.norm) and decision.norm.startswith("the norm before it stays with Inductor: ")
+    assert decision.norm.startswith("the norm before it stays with Inductor: ")
+    assert str(decision).endswith(f"; {decision.norm}")
 
 
 def mean_of_all(x, w):
@@ -361,3 +364,27 @@ def test_joined_axes():
     assert copy.size(joined) == 6 and copy.dims([(b,), (), (t,), (k,)]) == [(), (), (joined,), (k,)]
     assert copy.dims([(t,), (b,), (n,)]) == [(t,), (b,), (n,)]
     assert axes.dims([(b,), (t,)]) == [(b,), (t,)] and axes.flat((rows,)) == (b, t)
+
+
+def run_kernels():
+    """In a process whose device is the simulator: a norm that is formed, and one that scales the products."""
+    ct.set_host("simulator")
+    torch.manual_seed(0)
+    x, g, b, w = torch.randn(2, 3, 256) + 1, torch.rand(256) + 0.5, torch.randn(256), torch.randn(64, 256) / 16
+    given = [t.bfloat16() for t in (x, g, b, w)]
+    with torch.no_grad():
+        for norm in (layer_norm, llama):
+            got = ct.compile(linear_of(norm), fullgraph=True, options=ALWAYS)(*given)
+            wanted = linear_of(norm)(*(t.double() for t in given))
+            assert (got - wanted).abs().max() <= 4e-2 * wanted.abs().max()
+    assert [row["place"] for row in ct.report()] == ["device"] * 2
+    for chain in normed():
+        kernels = Chain.parse(chain).explain("sm_90a").data["buckets"][0]["kernels"]
+        assert [kernel["family"] for kernel in kernels] == ["skinny"]
+
+
+def test_kernels():
+    folder = os.path.dirname(os.path.abspath(__file__))
+    folders = [os.path.dirname(folder), folder]
+    code = f"import sys; sys.path[:0] = {folders!r}\nimport test_graph_norm_forms as forms; forms.run_kernels()\n"
+    run_python(code, CATENARY_DEVICE="sim")

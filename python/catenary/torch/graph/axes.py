@@ -126,7 +126,7 @@ class Axes:
 
 def same(a: Any, b: Any) -> bool:
     """Whether two sizes are equal whatever their symbols are."""
-    return str(a) == str(b)
+    return a == b if isinstance(a, int) and isinstance(b, int) else str(a) == str(b)
 
 
 def quotient(a: Any, b: Any) -> Any | None:

@@ -23,6 +23,7 @@ from catenary.torch.graph.early_start import EarlyStarts
 from catenary.torch.graph.kept_chains import keep, register_kept
 from catenary.torch.graph.lower import Lowered, _hint, insert, lower
 from catenary.torch.graph.matvec import RowProducts
+from catenary.torch.graph.norm import Norms
 from catenary.torch.graph.region import Grower, Region, products_of
 from catenary.torch.graph.replaced import is_alone, replaced_us
 from catenary.torch.graph.scaled import SCALED, scales_of
@@ -128,14 +129,16 @@ class _Run:
 
     def run(self) -> None:
         self.row_products = RowProducts(self.graph)
-        grower = Grower(self.graph)
+        norms = Norms()
+        grower = Grower(self.graph, norms)
         for product in products_of(self.graph):
             if product in grower.claimed or product.op == "erased":
                 continue
             region = self._choose(grower, product)
             if region is not None:
                 grower.claimed.update(region.nodes)
-                fresh = Grower(self.graph)
+                norms.forget(region.nodes)
+                fresh = Grower(self.graph, norms)
                 fresh.claimed = grower.claimed
                 grower = fresh
         self.row_products.restore(grower.claimed)

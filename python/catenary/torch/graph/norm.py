@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Norms before products: rows that a product's kernel computes from other rows as it loads them. A norm is any pointwise
-work on one tensor x, on numbers for each row that come from sums over the rows of x, and on vectors along the rows:
-LayerNorm, RMSNorm and what models write instead of them."""
+"""Norms before products: rows that a product's kernel computes from other rows as it loads them. A norm is any
+pointwise work on one tensor x, on numbers for each row that come from sums over the rows of x, and on vectors along the
+rows: LayerNorm, RMSNorm and what models write instead of them."""
 
 from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -60,15 +60,38 @@ class _Refused(Exception):
     """Why a norm is left, as a part of a sentence."""
 
 
-def norm_of(product: Node) -> Norm | str | None:
-    """The norm whose result is the left operand of a product; a text: why it stays with Inductor; None: there is no
-    norm."""
-    if product.target not in _PLAIN:
-        return None
-    result = product.args[PRODUCTS[product.target][0]]
-    while result.target in _RESHAPES and same(_last(result), _last(result.args[0])):
-        result = result.args[0]
-    trace = _Trace(result)
+class Norms:
+    """The norms before the products of a graph, each looked for once, and again where the graph has changed there."""
+
+    def __init__(self) -> None:
+        self._found: dict[Node, tuple[Norm | str | None, set[Node]]] = {}
+
+    def before(self, product: Node) -> Norm | str | None:
+        """The norm whose result is the left operand of a product; a text: why it stays with Inductor; None: there is no
+        norm."""
+        if product.target not in _PLAIN:
+            return None
+        if product not in self._found:
+            result = product.args[PRODUCTS[product.target][0]]
+            views = {product, result}
+            while result.target in _RESHAPES and same(_last(result), _last(result.args[0])):
+                result = result.args[0]
+                views.add(result)
+            trace = _Trace(result)
+            found = _norm(product, trace)
+            seen = views | trace.inside | set(found.nodes if isinstance(found, Norm) else ())
+            near = {other for node in seen for other in (*node.users, *node.all_input_nodes)}
+            self._found[product] = (found, seen | near)
+        return self._found[product][0]
+
+    def forget(self, nodes: Iterable[Node]) -> None:
+        """Forgets what was found at these nodes, which are replaced."""
+        gone = set(nodes)
+        self._found = {product: entry for product, entry in self._found.items() if entry[1].isdisjoint(gone)}
+
+
+def _norm(product: Node, trace: _Trace) -> Norm | str | None:
+    result = trace.result
     try:
         trace.run()
         _check_product(product)
@@ -102,9 +125,7 @@ def _readers(result: Node) -> tuple[tuple[Node, ...], list[Node]]:
         if user.target in _RESHAPES and same(_last(user), _last(result)):
             views.append(user)
             queue.extend((user, reader) for reader in user.users)
-        elif user.target in _PLAIN and [a for a in user.args if a is source] == [
-            user.args[PRODUCTS[user.target][0]]
-        ]:
+        elif user.target in _PLAIN and [a for a in user.args if a is source] == [user.args[PRODUCTS[user.target][0]]]:
             products.append(user)
         else:
             raise _Refused(_too(user, source, "its rows"))
@@ -122,7 +143,8 @@ def _check_users(trace: _Trace, inside: set[Node]) -> None:
 
 
 def _too(user: Node, node: Node, what: str) -> str:
-    if user.op == "output" or (user.target is _convert and user.users and all(reader.op == "output" for reader in user.users)):
+    readers = user.users if user.target is _convert else ()
+    if user.op == "output" or (readers and all(reader.op == "output" for reader in readers)):
         return f"the graph returns {what} '{node.name}' too, for the caller or for a backward graph"
     return f"'{user.name}' reads {what} '{node.name}' too"
 
@@ -186,8 +208,7 @@ class _Trace:
         value = POINTWISE[node.target](*arguments, **{k: v for k, v in node.kwargs.items() if k != "dtype"})
         if value is None:
             raise _Refused(f"no chain has '{node.name}'")
-        dtype = node.meta["val"].dtype
-        return make("cast", value, _SHORT[dtype]) if dtype in _SHORT else value
+        return self._rounded(value, node)
 
     def _expand(self, node: Node) -> None:
         """Replaces a matrix by what it is computed from."""
@@ -290,16 +311,16 @@ def _reduction(node: Node) -> tuple[Node, bool] | None:
 
 
 def _scaled(form: Expression, x: torch.dtype, result: torch.dtype) -> Scaled | None:
-    """x * gain and the scale of its rows, where they are scaled by numbers from its squares only. A gain may put a value
-    of f16 out of its range before the rows are scaled."""
+    """x * gain and the scale of its rows, where they are scaled by numbers from its squares only. A gain may put a
+    value of f16 out of its range before the rows are scaled."""
     factors = list(_factors(form))
-    rows = [f for f in factors if _has(f, "row_sum")]
-    rest = [f for f in factors if f is not _X and f not in rows]
-    if x != result or len(rows) != 1 or len(factors) != len(rest) + 2 or any(_has(f, "x") for f in rest):
+    scales = [f for f in factors if _has(f, "row_sum")]
+    gains = [f for f in factors if not _has(f, "x")]
+    if x != result or len(scales) != 1 or len(factors) != len(gains) + 2 or not any(f is _X for f in factors):
         return None
-    if (rest and result == torch.float16) or not _is_of_squares(rows[0]):
+    if (gains and result == torch.float16) or not _is_of_squares(scales[0]):
         return None
-    return Scaled(functools.reduce(lambda a, b: make("mul", a, b), rest) if rest else None, rows[0])
+    return Scaled(functools.reduce(lambda a, b: make("mul", a, b), gains) if gains else None, scales[0])
 
 
 def _factors(e: Expression) -> Iterator[Expression]:
@@ -313,16 +334,26 @@ def _factors(e: Expression) -> Iterator[Expression]:
 
 
 def _has(e: Expression, op: str) -> bool:
-    return isinstance(e, tuple) and (e[0] == op or any(_has(operand, op) for operand in e[1:]))
+    return any(part[0] == op for part in _parts(e))
+
+
+def _parts(e: Expression, before: bool = True) -> list[tuple[Any, ...]]:
+    """The operations of an expression, each once. `before`: with those that sums are of."""
+    found: dict[int, tuple[Any, ...]] = {}
+    queue = [e]
+    while queue:
+        part = queue.pop()
+        if isinstance(part, tuple) and id(part) not in found:
+            found[id(part)] = part
+            queue.extend(part[1:] if before or part[0] != "row_sum" else ())
+    return list(found.values())
 
 
 def _is_of_squares(e: Expression) -> bool:
     """Whether the only sums are of the squares of x, which is read by nothing else."""
-    if not isinstance(e, tuple):
-        return True
-    if e[0] == "row_sum":
-        return e[1] is make("square", _X)
-    return e is not _X and e[0] != "vector" and all(_is_of_squares(operand) for operand in e[1:])
+    parts = _parts(e, before=False)
+    sums = [part for part in parts if part[0] == "row_sum"]
+    return all(part[1] is make("square", _X) for part in sums) and not any(part is _X for part in parts)
 
 
 def _last(node: Node) -> Any:

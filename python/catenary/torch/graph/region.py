@@ -13,7 +13,7 @@ from torch.fx import Graph, Node
 
 from catenary.torch.graph.axes import Axes, Dims, Mismatch, same
 from catenary.torch.graph.expression import Expression, make
-from catenary.torch.graph.norm import Norm, norm_of
+from catenary.torch.graph.norm import Norm, Norms
 from catenary.torch.graph.scaled import SCALED, Scales, scales_of
 from catenary.torch.graph.table import POINTWISE, PRODUCTS, SPLITS, VIEWS, aten, is_float, is_quantised
 
@@ -86,16 +86,17 @@ class Region:
 
 
 class Grower:
-    """Grows regions in one graph, which is sorted. `order`: the position of each node."""
+    """Grows regions in one graph, which is sorted. `order`: the position of each node. `found`: the graph's norms."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, found: Norms | None = None):
         self.order = {node: i for i, node in enumerate(graph.nodes)}
         self.claimed: set[Node] = set()
+        self._found = found or Norms()
 
     @functools.cached_property
     def norms(self) -> dict[Node, Norm | str]:
         """By product, the norm before it, or why that stays with Inductor."""
-        found = {product: norm_of(product) for product in self.order if product.target in PRODUCTS}
+        found = {product: self._found.before(product) for product in self.order if product.target in PRODUCTS}
         return {product: norm for product, norm in found.items() if norm is not None}
 
     @functools.cached_property
