@@ -127,7 +127,7 @@ class NormFinder {
     return true;
   }
 
-  // Walks down through casts and products to the last number for each row that depends on a
+  // Takes the factors of casts and products, down to the last number for each row that depends on a
   // reduction. False: there is none.
   bool take_factors(ValueId id, ScaledRows& norm) const {
     ScaledRows all = norm;

@@ -59,7 +59,7 @@ PlanOptions algebraic() {
 
 }  // namespace
 
-TEST_CASE("a few rows: one launch, the sum and the gain inside; explain names the form") {
+TEST_CASE("small M: one launch, the sum and the gain inside; explain names the form") {
   const VerifiedChain chain = verified(layer("8", "algebraic_norms ", true));
   const Plan plan = planned(chain);
   REQUIRE(plan.buckets.size() == 1);

@@ -66,7 +66,7 @@ std::string family_of_last(const SimulatedChain& chain) {
 }  // namespace
 
 TEST_SUITE("the algebraic form of norms, in the simulator") {
-  TEST_CASE("few rows: the sum of squares and the gain inside") {
+  TEST_CASE("small M: the sum of squares and the gain inside") {
     for (const std::string target : {"h200", "a100"}) {
       for (const std::string rows : {"1", "8", "13", "31"}) {
         for (const bool gain : {false, true}) {
