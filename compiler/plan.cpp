@@ -195,13 +195,20 @@ void add_variants(const VerifiedChain& chain, const PlanOptions& options, Varian
   }
 }
 
-// Those of the chain as it is written come first; a kernel for each op is for comparison, and has no
-// other form. The result points to the chain.
+// Those of the chain as it is written come first; a kernel for each op is for comparison, and has
+// no other form. The result points to the chain.
 Variants fusion_variants(const VerifiedChain& chain, const PlanOptions& options) {
   Variants variants;
   add_variants(chain, options, variants);
   if (!options.algebraic_norms || !options.fuse) return variants;
   AlgebraicForm form = algebraic_form(chain);
+  if (options.batch_invariant && form.chain) {
+    variants.not_rewritten = {
+        "norms are planned as written: with batch_invariant a row has one form for every M, and "
+        "the "
+        "prediction depends on M"};
+    return variants;
+  }
   variants.rewritten = std::move(form.rewritten);
   variants.not_rewritten = std::move(form.kept);
   if (!form.chain) return variants;

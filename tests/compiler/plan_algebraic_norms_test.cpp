@@ -152,6 +152,18 @@ TEST_CASE("explain says why the form is not taken, or that there is none") {
   CHECK(planned(layer_norm, algebraic()).form == nullptr);
 }
 
+TEST_CASE("batch_invariant: one form for every M") {
+  for (const char* rows : {"8", "1..4096"}) {
+    const Plan plan = planned(verified(layer(rows, "batch_invariant algebraic_norms ", false)));
+    CHECK(plan.form == nullptr);
+    for (const PlanBucket& bucket : plan.buckets) {
+      CHECK_FALSE(bucket.algebraic);
+      REQUIRE(bucket.kept_apart.size() > 0);
+      CHECK(has(bucket.kept_apart.back(), "norms are planned as written: with batch_invariant"));
+    }
+  }
+}
+
 TEST_CASE("a kernel for each op is planned as it is written") {
   PlanOptions options = algebraic();
   options.fuse = false;

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "ir/random/fill.h"
+#include "ir/random/random.h"
 #include "ir/text/text.h"
 #include "tests/support/float_kernel.h"
 
@@ -247,6 +248,58 @@ TEST_SUITE("ir") {
       }
       CHECK(only_form > 1000);  // of 2400
       CHECK(refused > 2300);
+    }
+  }
+
+  TEST_CASE("products of any order and number of factors: kernels of both forms are right") {
+    for (u64 seed = 1; seed <= 200; ++seed) {
+      Random random(seed);
+      Norm norm;
+      norm.outputs = "y: f32";
+      std::string value = "x";
+      bool uses_gain = false, uses_scale = false;
+      const i64 count = random.range(1, 5);
+      for (i64 f = 0; f < count || !uses_scale; ++f) {
+        const i64 kind = f < count ? random.range(0, 4) : 0;
+        const std::string next = fmt::format("a{}", f);
+        const bool divides = random.range(0, 2) == 0;
+        const auto line = [&](const std::string& vector) {
+          norm.rows += divides ? fmt::format("  {} = div({} @ \"mk\", {})\n", next, value, vector)
+                               : fmt::format("  {} = mul({}, {} @ \"mk\")\n", next, vector, value);
+        };
+        if (kind <= 1) {
+          uses_scale = true;
+          line(divides ? "r @ \"m\"" : "s @ \"m\"");
+        } else if (kind == 2) {
+          uses_gain = true;
+          line("h @ \"k\"");
+        } else if (kind == 3) {
+          norm.rows += fmt::format("  {} = {}({}, 3)\n", next, divides ? "div" : "mul", value);
+        } else {
+          norm.rows += fmt::format("  {} = cast({}, bf16)\n", next, value);
+        }
+        value = next;
+      }
+      std::string before;
+      if (norm.rows.find("r @") != norm.rows.npos) before += "  r = recip(s)\n";
+      if (uses_gain) before += "  h = add(square(g @ \"k\"), 0.5)\n";
+      norm.rows = before + norm.rows + fmt::format("  n = cast({}, bf16)\n", value);
+      const std::string text = text_of(norm);
+      CAPTURE(text);
+      const VerifiedChain chain = verified(text);
+      const AlgebraicForm form = algebraic_form(chain);
+      REQUIRE(form.chain);
+      const ChainData data = fill_chain(chain, 0, FillKind::kNormal, seed);
+      Reference reference = llvm::cantFail(Reference::create(chain, data.inputs));
+      const FloatKernel kernel(chain, data.inputs), moved(*form.chain, data.inputs);
+      for (i64 e = 0; e < 5 * 24; e += 7) {
+        const Interval interval = reference.output_element(0, e);
+        CHECK(std::isfinite(interval.error));
+        const llvm::SmallVector<i64, 4> at = {e / 24, e % 24};
+        CHECK(accepts(interval, DType::kF32, kernel.element(chain.chain().outputs[0].value, at)));
+        CHECK(accepts(interval, DType::kF32,
+                      moved.element(form.chain->chain().outputs[0].value, at)));
+      }
     }
   }
 
