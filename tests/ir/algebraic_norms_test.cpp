@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "ir/random/fill.h"
@@ -294,7 +295,12 @@ TEST_SUITE("ir") {
       const FloatKernel kernel(chain, data.inputs), moved(*form.chain, data.inputs);
       for (i64 e = 0; e < 5 * 24; e += 7) {
         const Interval interval = reference.output_element(0, e);
-        CHECK(std::isfinite(interval.error));
+        double largest = 0;  // of the row
+        for (i64 n = 0; n < 24; ++n)
+          largest =
+              std::max(largest, std::fabs(reference.output_element(0, e / 24 * 24 + n).value));
+        // Both forms are one function of real numbers: they differ by roundings to 8 bits.
+        CHECK(interval.error <= 0.05 * largest);
         const llvm::SmallVector<i64, 4> at = {e / 24, e % 24};
         CHECK(accepts(interval, DType::kF32, kernel.element(chain.chain().outputs[0].value, at)));
         CHECK(accepts(interval, DType::kF32,
