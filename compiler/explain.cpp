@@ -91,6 +91,8 @@ class Explainer {
         out += fmt::format("\nbucket {}: {} in {}..{}, figures at {} = {}\n", b, symbol()->name,
                            bucket.lo, bucket.hi, symbol()->name, bucket.hi);
       }
+      if (bucket.algebraic) out += "\nalgebraic form of norms\n";
+      for (const std::string& what : bucket.rewritten) line(out, "", what);
       for (size_t k = 0; k < bucket.kernels.size(); ++k) out += kernel_text(bucket, k);
       if (!bucket.kept_apart.empty()) out += "\nkept apart\n";
       for (const std::string& why : bucket.kept_apart) line(out, "", why);
@@ -103,11 +105,13 @@ class Explainer {
     for (const PlanBucket& bucket : plan_.buckets) {
       json::Array kernels;
       for (size_t k = 0; k < bucket.kernels.size(); ++k) kernels.push_back(kernel_json(bucket, k));
-      buckets.push_back(json::Object{{"lo", bucket.lo},
-                                     {"hi", bucket.hi},
-                                     {"predicted_us", predicted_us(bucket)},
-                                     {"kernels", std::move(kernels)},
-                                     {"kept_apart", json::Array(bucket.kept_apart)}});
+      json::Object object{{"lo", bucket.lo},
+                          {"hi", bucket.hi},
+                          {"predicted_us", predicted_us(bucket)},
+                          {"kernels", std::move(kernels)},
+                          {"kept_apart", json::Array(bucket.kept_apart)}};
+      if (bucket.algebraic) object["algebraic"] = json::Array(bucket.rewritten);
+      buckets.push_back(std::move(object));
     }
     json::Value range = nullptr;
     if (symbol()) {
@@ -140,9 +144,10 @@ class Explainer {
   // a sum.
   int fix_ups() const { return static_cast<int>(last().kernels.size()) - plan_.fused_kernels; }
 
-  std::vector<std::string> names(const KernelPlan& kernel) const {
+  std::vector<std::string> names(const PlanBucket& bucket, const KernelPlan& kernel) const {
+    const VerifiedChain& chain = bucket.algebraic ? *plan_.form : chain_;
     std::vector<std::string> result;
-    for (ValueId id : kernel.values) result.push_back(chain_.value(id).name);
+    for (ValueId id : kernel.values) result.push_back(chain.value(id).name);
     return result;
   }
 
@@ -150,11 +155,12 @@ class Explainer {
     const Target& t = plan_.target;
     std::string out;
     line(out, "chain",
-         fmt::format("{}: {}, {}, {}{}", chain_.chain().name,
+         fmt::format("{}: {}, {}, {}{}{}", chain_.chain().name,
                      counted(chain_.parameters().size(), "parameter"),
                      counted(chain_.num_values() - chain_.parameters().size(), "value"),
                      counted(chain_.chain().outputs.size(), "output"),
-                     chain_.chain().batch_invariant ? ", batch-invariant" : ""));
+                     chain_.chain().batch_invariant ? ", batch-invariant" : "",
+                     chain_.chain().algebraic_norms ? ", algebraic norms" : ""));
     line(out, "target",
          fmt::format("{} ({}): {} SMs at {:.2f} GHz, {:.0f} GB/s, {:.0f} TFLOP/s bf16, {} L2",
                      t.name, t.arch, t.sm_count, t.clock_ghz, t.dram_gbs, t.tensor_tflops,
@@ -218,7 +224,7 @@ class Explainer {
     const KernelPlan& k = bucket.kernels[index];
     std::string out = fmt::format("\nkernel {}: {}\n", index, k.symbol);
     line(out, "family", k.family->name());
-    line(out, "computes", fmt::format("{}", fmt::join(names(k), ", ")));
+    line(out, "computes", fmt::format("{}", fmt::join(names(bucket, k), ", ")));
     line(out, "why", k.why);
     line(out, "config", k.config_text);
     if (!k.tuned.empty()) line(out, "tuned", k.tuned);
@@ -350,7 +356,7 @@ class Explainer {
   json::Value kernel_json(const PlanBucket& bucket, size_t index) const {
     const KernelPlan& k = bucket.kernels[index];
     json::Array values, slots, scalars, runner_ups;
-    for (const std::string& name : names(k)) values.push_back(name);
+    for (const std::string& name : names(bucket, k)) values.push_back(name);
     for (const SlotBinding& slot : k.slots) slots.push_back(slot_json(slot));
     for (int position : k.scalars) scalars.push_back(parameter_name(position));
     for (const CandidateSummary& other : Explainer::runner_ups(k)) {

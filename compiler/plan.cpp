@@ -8,6 +8,7 @@
 
 #include "compiler/families/binding.h"
 #include "compiler/limits.h"
+#include "ir/algebraic_norms.h"
 #include "ir/default_numerics.h"
 
 namespace catenary {
@@ -162,8 +163,9 @@ Expected<Bucketed> plan_bucket(const VerifiedChain& chain, const Target& target,
   return result;
 }
 
-// How a chain may be fused, with where its values are.
+// How a chain, or its algebraic form, may be fused, with where its values are.
 struct Variant {
+  const VerifiedChain* chain = nullptr;
   FusionPlan fusion;
   MemoryMap memory;
   bool has_norms_inside() const { return fusion.has_norms_inside || fusion.has_formed_operands; }
@@ -171,26 +173,51 @@ struct Variant {
 
 struct Variants {
   std::vector<Variant> all;
-  std::vector<std::string> kept_apart;  // FusionPlan::kept_apart where operands are formed
+  // FusionPlan::kept_apart where operands are formed, of the chain as it is written.
+  std::vector<std::string> kept_apart;
+  // The algebraic form, where it is allowed and there is one, with AlgebraicForm's other members.
+  std::shared_ptr<const VerifiedChain> form;
+  std::vector<std::string> rewritten, not_rewritten;
+  bool has_form(size_t i) const { return form != nullptr && all[i].chain == form.get(); }
 };
 
 // Where operands are formed, gains are inside, too: those of other operands.
-Variants fusion_variants(const VerifiedChain& chain, const PlanOptions& options) {
-  Variants variants;
+void add_variants(const VerifiedChain& chain, const PlanOptions& options, Variants& variants) {
   for (int choice = 0; choice < 24; ++choice) {
     const bool rows = choice >= 12, formed = choice % 12 >= 8, gains = choice % 12 >= 4;
     const bool norms = (choice & 2) != 0, sums = (choice & 1) != 0;
     FusionPlan fusion =
         fuse_chain(chain, FusionOptions{options.fuse, norms, gains, formed, sums, rows});
-    if (formed) variants.kept_apart = fusion.kept_apart;
+    if (formed && !rows && variants.form == nullptr) variants.kept_apart = fusion.kept_apart;
     const bool as_asked = formed ? fusion.has_formed_operands : gains == fusion.has_gains_inside;
     if (!as_asked || norms != fusion.has_norms_inside || sums != fusion.has_column_sums ||
         rows != fusion.has_row_reductions) {
       continue;
     }
     MemoryMap memory = map_memory(chain, fusion);
-    variants.all.push_back({std::move(fusion), std::move(memory)});
+    variants.all.push_back({&chain, std::move(fusion), std::move(memory)});
   }
+}
+
+// Those of the chain as it is written come first; a kernel for each op is for comparison, and has
+// no other form. The result points to the chain.
+Variants fusion_variants(const VerifiedChain& chain, const PlanOptions& options) {
+  Variants variants;
+  add_variants(chain, options, variants);
+  if (!options.algebraic_norms || !options.fuse) return variants;
+  AlgebraicForm form = algebraic_form(chain);
+  if (options.batch_invariant && form.chain) {
+    variants.not_rewritten = {
+        "norms are planned as written: with batch_invariant a row has one form for every M, and "
+        "the "
+        "prediction depends on M"};
+    return variants;
+  }
+  variants.rewritten = std::move(form.rewritten);
+  variants.not_rewritten = std::move(form.kept);
+  if (!form.chain) return variants;
+  variants.form = std::make_shared<const VerifiedChain>(std::move(*form.chain));
+  add_variants(*variants.form, options, variants);
   return variants;
 }
 
@@ -200,59 +227,89 @@ double predicted_us(const PlanBucket& bucket) {
   return us;
 }
 
-// Why the chosen variant has no norm inside, where another one would. `inside_us`: of the fastest
-// that has one, -1: none has kernels; `refusal`: why the first of them has none.
-std::vector<std::string> norms_apart(const Variants& variants, double us, double inside_us,
-                                     const std::string& refusal) {
-  std::vector<std::string> apart = variants.kept_apart;
-  if (inside_us >= 0) {
-    apart.push_back(fmt::format("with the norm inside {:.2f} us are predicted, {:.2f} us without",
-                                inside_us, us));
-  } else if (!refusal.empty()) {
-    apart.push_back("the norm inside: " + refusal);
+// The least predicted time of some variants; -1: none of them has kernels.
+struct Fastest {
+  double us = -1;
+  std::string refusal;  // why the first of them has none
+  void add(double other) { us = us < 0 ? other : std::min(us, other); }
+  void add(const std::string& why) { refusal = refusal.empty() ? why : refusal; }
+
+  // Why none of them was chosen, where they have `what`; empty: there are none.
+  std::string why_not(std::string_view what, double chosen_us) const {
+    if (us >= 0) {
+      return fmt::format("with {} {:.2f} us are predicted, {:.2f} us without", what, us, chosen_us);
+    }
+    return refusal.empty() ? "" : fmt::format("{}: {}", what, refusal);
   }
-  return apart;
+};
+
+// The fastest variants of three kinds: with a norm inside, with rows reduced in epilogues, of the
+// algebraic form.
+struct FastestOfKinds {
+  Fastest inside, rows, algebraic;
+
+  template <class Result>
+  void add(const Variants& variants, size_t i, const Result& result) {
+    if (variants.all[i].has_norms_inside()) inside.add(result);
+    if (variants.all[i].fusion.has_row_reductions) rows.add(result);
+    if (variants.has_form(i)) algebraic.add(result);
+  }
+};
+
+// What explain says of norms and row reductions in a bucket.
+void describe_choice(const Variants& variants, size_t chosen, const FastestOfKinds& fastest,
+                     PlanBucket& bucket) {
+  const double us = predicted_us(bucket);
+  bucket.algebraic = variants.has_form(chosen);
+  if (bucket.algebraic) bucket.rewritten = variants.rewritten;
+  const auto say = [&](std::string why) {
+    if (!why.empty()) bucket.kept_apart.push_back(std::move(why));
+  };
+  if (!variants.all[chosen].has_norms_inside()) {
+    if (!bucket.algebraic) bucket.kept_apart = variants.kept_apart;
+    say(fastest.inside.why_not("the norm inside", us));
+  }
+  if (!variants.all[chosen].fusion.has_row_reductions)
+    say(fastest.rows.why_not("rows reduced in the epilogue", us));
+  if (!bucket.algebraic) say(fastest.algebraic.why_not("the algebraic form of norms", us));
+  for (const std::string& why : variants.not_rewritten) say(why);
 }
 
 // The variant that is predicted to be fastest; among equal ones the first. One may have no kernels:
 // the error is that of the first. `chosen` is the variant's number.
-Expected<Bucketed> plan_fastest(const VerifiedChain& chain, const Target& target,
-                                const PlanOptions& options, const Variants& variants,
-                                std::pair<i64, i64> range, size_t& chosen) {
+Expected<Bucketed> plan_fastest(const Target& target, const PlanOptions& options,
+                                const Variants& variants, std::pair<i64, i64> range,
+                                size_t& chosen) {
   std::optional<Bucketed> best;
   Error first = Error::success();
-  std::string refusal;
-  double inside_us = -1;
+  FastestOfKinds fastest;
   for (size_t i = 0; i < variants.all.size(); ++i) {
     const Variant& variant = variants.all[i];
     Expected<Bucketed> planned =
-        plan_bucket(chain, target, options, variant.fusion, variant.memory, range);
+        plan_bucket(*variant.chain, target, options, variant.fusion, variant.memory, range);
     if (!planned) {
       Error error = planned.takeError();
       if (i == 0) {
         first = std::move(error);
         continue;
       }
-      const std::string message = take_report(std::move(error)).message;
-      if (refusal.empty() && variant.has_norms_inside()) refusal = message;
+      fastest.add(variants, i, take_report(std::move(error)).message);
       continue;
     }
     const double us = predicted_us(planned->bucket);
-    if (variant.has_norms_inside()) inside_us = inside_us < 0 ? us : std::min(inside_us, us);
+    fastest.add(variants, i, us);
     if (best && us >= predicted_us(best->bucket)) continue;
     best = std::move(*planned);
     chosen = i;
   }
   if (!best) return first;
   llvm::consumeError(std::move(first));
-  if (!variants.all[chosen].has_norms_inside()) {
-    best->bucket.kept_apart = norms_apart(variants, predicted_us(best->bucket), inside_us, refusal);
-  }
+  describe_choice(variants, chosen, fastest, best->bucket);
   return std::move(*best);
 }
 
 bool same_kernels(const PlanBucket& a, const PlanBucket& b) {
-  if (a.kernels.size() != b.kernels.size()) return false;
+  if (a.kernels.size() != b.kernels.size() || a.algebraic != b.algebraic) return false;
   for (size_t k = 0; k < a.kernels.size(); ++k) {
     if (!(a.kernels[k].config == b.kernels[k].config) ||
         a.kernels[k].beside != b.kernels[k].beside ||
@@ -290,9 +347,11 @@ i64 bytes_moved(const VerifiedChain& chain, const Plan& plan, const FusionPlan& 
   return std::accumulate(bytes.begin(), bytes.end(), i64{0});
 }
 
-void sum_up(const VerifiedChain& chain, Plan& plan, const FusionPlan& fusion) {
+// `chosen`: of the last bucket.
+void sum_up(const VerifiedChain& chain, Plan& plan, const Variant& chosen) {
   const FusionPlan unfused = fuse_chain(chain, false);
-  plan.fused_bytes = bytes_moved(chain, plan, fusion);
+  const FusionPlan& fusion = chosen.fusion;
+  plan.fused_bytes = bytes_moved(*chosen.chain, plan, fusion);
   plan.fused_kernels = static_cast<int>(fusion.groups.size());
   for (const KernelPlan& kernel : plan.buckets.back().kernels) {
     plan.fused_kernels -= static_cast<int>(kernel.beside.size());
@@ -312,6 +371,7 @@ Expected<Plan> make_plan(const VerifiedChain& chain, const Target& target,
   const DefaultNumerics numerics;
   PlanOptions options = given;
   options.batch_invariant |= chain.chain().batch_invariant;
+  options.algebraic_norms |= chain.chain().algebraic_norms;
   if (target.compute_capability() < 80) {
     return make_error(ErrorCode::kUnsupported,
                       "target {} is {}: kernels need sm_80 or newer; pass another --target",
@@ -320,9 +380,10 @@ Expected<Plan> make_plan(const VerifiedChain& chain, const Target& target,
   Plan plan;
   plan.target = target;
   const Variants variants = fusion_variants(chain, options);
+  plan.form = variants.form;
   size_t chosen = 0;
   for (const auto& range : bucket_ranges(chain)) {
-    auto planned = plan_fastest(chain, target, options, variants, range, chosen);
+    auto planned = plan_fastest(target, options, variants, range, chosen);
     if (!planned) return planned.takeError();
     plan.workspace_bytes = std::max(plan.workspace_bytes, planned->workspace_bytes);
     if (!plan.buckets.empty() && same_kernels(plan.buckets.back(), planned->bucket)) {
@@ -331,7 +392,7 @@ Expected<Plan> make_plan(const VerifiedChain& chain, const Target& target,
     }
     plan.buckets.push_back(std::move(planned->bucket));
   }
-  sum_up(chain, plan, variants.all[chosen].fusion);
+  sum_up(chain, plan, variants.all[chosen]);
   return plan;
 }
 

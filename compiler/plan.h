@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,12 +24,18 @@ struct PlanBucket {
   // stream's previous kernel if the caller allows it (i == 0). False before sm_90, and where it
   // loses time.
   std::vector<bool> pdl;
-  // Why norms keep kernels of their own: one sentence each.
+  // Why norms keep kernels of their own, or their roundings where those may be dropped: one
+  // sentence each.
   std::vector<std::string> kept_apart;
+  // Whether the kernels are those of Plan::form, and what differs there from the chain.
+  bool algebraic = false;
+  std::vector<std::string> rewritten = {};
 };
 
 struct Plan {
   Target target;
+  // The algebraic form of the chain, where it is allowed and there is one (ir/algebraic_norms.h).
+  std::shared_ptr<const VerifiedChain> form;
   std::vector<PlanBucket> buckets;  // ascending, contiguous; one without a symbol
   i64 workspace_bytes = 0;          // largest over the buckets
   // Against running every op on its own: the bytes and flops of the unfused chain.
@@ -60,6 +67,9 @@ struct PlanOptions {
   // A row's sums are formed in one order for every M: one instruction, no k-slices. The bits of a
   // row then depend neither on M nor on other rows. A chain may ask for it too.
   bool batch_invariant = false;
+  // Norms before contractions may take their algebraic form (ir/algebraic_norms.h). A chain may
+  // allow it too, and then its reference allows it as well.
+  bool algebraic_norms = false;
   // A tile's name ("128x128x32w2x2s3", "skinny16x1s3r1g2p2"); empty: the cost model decides.
   std::string force_tile;
   std::vector<RejectedCandidate> rejected;

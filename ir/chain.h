@@ -85,6 +85,8 @@ struct Chain {
   std::optional<Symbol> symbol;
   // The bits of a row depend neither on the number of rows nor on other rows.
   bool batch_invariant = false;
+  // Norms before contractions may take their algebraic form (algebraic_norms.h).
+  bool algebraic_norms = false;
   std::vector<Value> values;  // parameters first, then ops in order
   std::vector<Output> outputs;
 

@@ -67,12 +67,13 @@ Expected<ChainFile> read_chain_file(const std::string& path) {
   if (!file) return unreadable(path, std::strerror(errno));
   Expected<std::string> text = read_all(path, file.get());
   if (!text) return text.takeError();
-  return ChainFile{path, std::move(*text)};
+  return ChainFile{path, std::move(*text), false};
 }
 
 Expected<VerifiedChain> verify_chain_file(const ChainFile& file) {
   Expected<Chain> chain = parse(file.text);
   if (!chain) return chain.takeError();
+  chain->algebraic_norms |= file.algebraic_norms;
   return verify(std::move(*chain));
 }
 
@@ -93,10 +94,11 @@ int report(Error error, const ChainFile* file) {
   return exit_code(report.code);
 }
 
-int with_chain(const std::string& path,
-               llvm::function_ref<Error(const VerifiedChain& chain)> body) {
+int with_chain(const std::string& path, llvm::function_ref<Error(const VerifiedChain& chain)> body,
+               bool algebraic_norms) {
   Expected<ChainFile> file = read_chain_file(path);
   if (!file) return report(file.takeError());
+  file->algebraic_norms = algebraic_norms;
   Expected<VerifiedChain> chain = verify_chain_file(*file);
   if (!chain) return report(chain.takeError(), &*file);
   return report(body(*chain), &*file);

@@ -12,6 +12,7 @@ namespace catenary::tools {
 struct ChainFile {
   std::string path;
   std::string text;
+  bool algebraic_norms = false;  // the chain has this word, whatever its text says
 };
 
 // Reads `path`, "-" for standard input; at most one byte more than the parser's limit. kIo.
@@ -24,6 +25,8 @@ Expected<VerifiedChain> verify_chain_file(const ChainFile& file);
 int report(Error error, const ChainFile* file = nullptr);
 
 // Reads and verifies `path`, calls `body`, reports the error. Returns the exit code.
-int with_chain(const std::string& path, llvm::function_ref<Error(const VerifiedChain& chain)> body);
+// `algebraic_norms`: that of ChainFile.
+int with_chain(const std::string& path, llvm::function_ref<Error(const VerifiedChain& chain)> body,
+               bool algebraic_norms = false);
 
 }  // namespace catenary::tools

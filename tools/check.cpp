@@ -278,8 +278,9 @@ void add_check(CLI::App& app, int& exit_code) {
                     "Run the forward and the backward chains, each against the reference");
   add_gradient_options(*command, options->choice);
   command->callback([options, &exit_code] {
-    exit_code = with_chain(options->file,
-                           [&](const VerifiedChain& chain) { return check(*options, chain); });
+    exit_code = with_chain(
+        options->file, [&](const VerifiedChain& chain) { return check(*options, chain); },
+        options->algebraic_norms);
   });
 }
 

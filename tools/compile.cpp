@@ -27,6 +27,7 @@ struct CompileCommand {
   std::string dump;
   bool no_cache = false;
   bool batch_invariant = false;
+  bool algebraic_norms = false;
 
   bool wants(std::string_view kind) const { return llvm::is_contained(kinds, kind); }
 };
@@ -197,10 +198,12 @@ void add_compile(CLI::App& app, int& exit_code) {
       ->type_name(kFolder);
   command->add_flag("--no-cache", options->no_cache, "Neither read nor write the cubin cache");
   add_batch_invariant(*command, options->batch_invariant);
+  add_algebraic_norms(*command, options->algebraic_norms);
   add_output_options(*command);
   command->callback([options, &exit_code] {
-    exit_code = with_chain(options->file,
-                           [&](const VerifiedChain& chain) { return compile(*options, chain); });
+    exit_code = with_chain(
+        options->file, [&](const VerifiedChain& chain) { return compile(*options, chain); },
+        options->algebraic_norms);
   });
 }
 

@@ -36,6 +36,12 @@ void add_batch_invariant(CLI::App& command, bool& option) {
                    "other rows");
 }
 
+void add_algebraic_norms(CLI::App& command, bool& option) {
+  command.add_flag("--algebraic-norms", option,
+                   "Treat chains as if they had the word algebraic_norms: roundings of normalised "
+                   "rows before a product may be dropped");
+}
+
 Expected<const KernelCompiler*> nvrtc() {
   const EngineOptions options = engine_options(/*use_cache=*/true);
   return find_nvrtc(options.helper, options.cache.warn);

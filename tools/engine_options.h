@@ -15,6 +15,9 @@ EngineOptions engine_options(bool use_cache);
 // --batch-invariant.
 void add_batch_invariant(CLI::App& command, bool& option);
 
+// --algebraic-norms, for ChainFile::algebraic_norms.
+void add_algebraic_norms(CLI::App& command, bool& option);
+
 // NVRTC as those options say. kNvrtcMissing.
 Expected<const KernelCompiler*> nvrtc();
 

@@ -167,6 +167,7 @@ void add_execution_options(CLI::App& command, ExecutionOptions& options) {
       ->excludes(dump);
   command.add_flag("--no-cache", options.no_cache, "Neither read nor write the cubin cache");
   add_batch_invariant(command, options.batch_invariant);
+  add_algebraic_norms(command, options.algebraic_norms);
   add_output_options(command);
 }
 

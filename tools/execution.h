@@ -29,6 +29,7 @@ struct ExecutionOptions {
   std::vector<std::string> packs;  // asked before those of CATENARY_PACK_PATH
   bool no_cache = false;
   bool batch_invariant = false;
+  bool algebraic_norms = false;
 };
 void add_execution_options(CLI::App& command, ExecutionOptions& options);
 

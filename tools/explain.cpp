@@ -20,6 +20,7 @@ struct ExplainOptions {
   bool unfused = false;
   bool tuned = false;
   bool batch_invariant = false;
+  bool algebraic_norms = false;
 };
 
 Error explain(const ExplainOptions& options, const VerifiedChain& chain) {
@@ -59,10 +60,12 @@ void add_explain(CLI::App& app, int& exit_code) {
   command->add_flag("--tuned", options->tuned,
                     "Use what `catenary tune` measured for the target, as compiling does");
   add_batch_invariant(*command, options->batch_invariant);
+  add_algebraic_norms(*command, options->algebraic_norms);
   command->add_flag("--unfused", options->unfused, "Plan a kernel for every op");
   command->callback([options, &exit_code] {
-    exit_code = with_chain(options->file,
-                           [&](const VerifiedChain& chain) { return explain(*options, chain); });
+    exit_code = with_chain(
+        options->file, [&](const VerifiedChain& chain) { return explain(*options, chain); },
+        options->algebraic_norms);
   });
 }
 

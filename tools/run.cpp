@@ -230,8 +230,9 @@ void add_run(CLI::App& app, int& exit_code) {
       ->type_name(kBinding)
       ->allow_extra_args(false);
   command->callback([options, &exit_code] {
-    exit_code =
-        with_chain(options->file, [&](const VerifiedChain& chain) { return run(*options, chain); });
+    exit_code = with_chain(
+        options->file, [&](const VerifiedChain& chain) { return run(*options, chain); },
+        options->algebraic_norms);
   });
 }
 

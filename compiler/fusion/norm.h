@@ -6,7 +6,8 @@
 //   s = rsqrt(add(mul(sum "mk->m"(square(x)), 1/K), eps));  y = mul(contract(x, w), s @ "m")
 //
 // Rounding points are those of the chain. A chain that rounds the scaled x has another product:
-// that operand is formed.h's. The contraction may multiply x by a gain as it loads it (gain.h).
+// that operand is formed.h's. Its algebraic form (ir/algebraic_norms.h), where the chain allows it,
+// is such a chain. The contraction may multiply x by a gain as it loads it (gain.h).
 // Knows no family.
 #pragma once
 

@@ -46,7 +46,7 @@ class Absorption {
            llvm::any_of(source.values, [&](ValueId id) { return reads_inside(id); });
   }
 
-  // Of terms that the group computes, over dimensions of one size each, the same for all
+  // Of terms that the group computes, over its last dimension, and others, the same for all
   // reductions.
   bool is_row_reduction(ValueId id) const {
     const ValueInfo& info = chain_.info(id);
@@ -56,6 +56,7 @@ class Absorption {
     const auto symbolic = [&](int dim) { return shape(terms)[dim].symbolic; };
     return llvm::none_of(info.summed, symbolic) && llvm::is_sorted(info.summed) &&
            info.summed.size() < shape(terms).size() &&
+           info.summed.back() + 1 == static_cast<int>(shape(terms).size()) &&
            (found_.values.empty() || info.summed == found_.summed);
   }
 

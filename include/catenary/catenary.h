@@ -336,6 +336,10 @@ typedef struct ctn_engine_options {
    * another build is CTN_NVRTC_MISSING. null or "": CATENARY_NVRTC_BUILD, else NVRTC is
    * opened to ask for its build. Without effect in the simulator. */
   const char* nvrtc_build;
+  /* 1: every chain is compiled as if its text had the word algebraic_norms: row scales of norms
+   * move through the contractions that read the normalised rows, and roundings on that way are
+   * dropped. */
+  int32_t algebraic_norms;
 } ctn_engine_options;
 
 /* `options` may be null: all defaults. Opens the packs of CATENARY_PACK_PATH, files separated by

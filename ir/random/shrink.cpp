@@ -35,6 +35,7 @@ Chain prune(const Chain& chain) {
   kept.name = chain.name;
   if (symbolic) kept.symbol = chain.symbol;
   kept.batch_invariant = chain.batch_invariant;
+  kept.algebraic_norms = chain.algebraic_norms;
   std::vector<ValueId> renumbered(chain.values.size(), -1);
   for (size_t i = 0; i < chain.values.size(); ++i) {
     if (!reached[i]) continue;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/algebraic_norms.h"
 #include "ir/dense_map.h"
 #include "ir/parallel.h"
 #include "ir/reference/reference_contract.h"
@@ -276,20 +277,8 @@ Error check_ends(const VerifiedChain& chain, ValueId id, i64 symbol,
   return Error::success();
 }
 
-}  // namespace
-
-Reference::Reference(std::unique_ptr<ReferenceState> state) : state_(std::move(state)) {}
-Reference::Reference(Reference&&) noexcept = default;
-Reference& Reference::operator=(Reference&&) noexcept = default;
-Reference::~Reference() = default;
-
-Expected<Reference> Reference::create(const VerifiedChain& chain, const ReferenceInputs& inputs) {
-  if (inputs.parameters.size() != chain.parameters().size()) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "chain '{}' has {} parameters but {} tensors are bound: bind one for each",
-                      chain.chain().name, chain.parameters().size(), inputs.parameters.size());
-  }
-  if (Error e = check_symbol(chain.chain(), inputs.symbol)) return e;
+Expected<std::unique_ptr<ReferenceState>> make_state(const VerifiedChain& chain,
+                                                     const ReferenceInputs& inputs) {
   std::vector<TensorType> types;
   std::vector<const void*> data(chain.num_values(), nullptr);
   for (ValueId id = 0; id < chain.num_values(); ++id) {
@@ -308,14 +297,52 @@ Expected<Reference> Reference::create(const VerifiedChain& chain, const Referenc
     if (!chain.value(id).ragged) continue;
     if (Error e = check_ends(chain, id, inputs.symbol, types, data)) return e;
   }
-  return Reference(std::make_unique<ReferenceState>(chain, std::move(types), std::move(data)));
+  return std::make_unique<ReferenceState>(chain, std::move(types), std::move(data));
+}
+
+}  // namespace
+
+Reference::Reference() = default;
+Reference::Reference(Reference&&) noexcept = default;
+Reference& Reference::operator=(Reference&&) noexcept = default;
+Reference::~Reference() = default;
+
+Expected<Reference> Reference::create(const VerifiedChain& chain, const ReferenceInputs& inputs) {
+  if (inputs.parameters.size() != chain.parameters().size()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "chain '{}' has {} parameters but {} tensors are bound: bind one for each",
+                      chain.chain().name, chain.parameters().size(), inputs.parameters.size());
+  }
+  if (Error e = check_symbol(chain.chain(), inputs.symbol)) return e;
+  Reference reference;
+  auto state = make_state(chain, inputs);
+  if (!state) return state.takeError();
+  reference.state_ = std::move(*state);
+  AlgebraicForm form;
+  if (chain.chain().algebraic_norms) form = algebraic_form(chain);
+  if (!form.chain) return reference;
+  reference.form_ = std::make_unique<const VerifiedChain>(std::move(*form.chain));
+  auto form_state = make_state(*reference.form_, inputs);
+  if (!form_state) return form_state.takeError();
+  reference.form_state_ = std::move(*form_state);
+  return reference;
 }
 
 std::vector<std::vector<Interval>> Reference::evaluate(int threads) const {
-  return state_->evaluate(threads);
+  std::vector<std::vector<Interval>> outputs = state_->evaluate(threads);
+  if (!form_state_) return outputs;
+  const std::vector<std::vector<Interval>> form = form_state_->evaluate(threads);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    for (size_t e = 0; e < outputs[i].size(); ++e)
+      outputs[i][e] = either_interval(outputs[i][e], form[i][e]);
+  }
+  return outputs;
 }
 
-Interval Reference::output_element(int i, i64 index) { return state_->output_element(i, index); }
+Interval Reference::output_element(int i, i64 index) {
+  const Interval written = state_->output_element(i, index);
+  return form_state_ ? either_interval(written, form_state_->output_element(i, index)) : written;
+}
 
 namespace {
 

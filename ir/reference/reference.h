@@ -33,6 +33,10 @@ struct ReferenceInputs {
 
 // Ragged contractions: group g holds the positions [ends[g - 1], ends[g]) of the ragged label, with
 // ends[-1] = 0. Result rows after the last end are 0; K positions after it are not summed.
+//
+// A chain with the word `algebraic_norms` has two forms that are right, the written one and
+// algebraic_form() of it: the interval is then that of the written form, extended to what a correct
+// kernel of the other one may give. Both bounds are those of ordinary chains.
 class ReferenceState;
 class Reference {
  public:
@@ -54,8 +58,10 @@ class Reference {
   ~Reference();
 
  private:
-  explicit Reference(std::unique_ptr<ReferenceState> state);
+  Reference();
   std::unique_ptr<ReferenceState> state_;
+  std::unique_ptr<const VerifiedChain> form_;  // null: only the written form is right
+  std::unique_ptr<ReferenceState> form_state_;
 };
 
 // True if integer inputs that are small enough for f32 make every output an exact integer before

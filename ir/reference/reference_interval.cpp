@@ -405,6 +405,14 @@ Interval tf32_interval(const Interval& operand) {
   return {(low + high) / 2, (high - low) / 2};
 }
 
+Interval either_interval(const Interval& written, const Interval& other) {
+  if (std::isnan(written.value) && std::isnan(other.value)) return written;
+  if (written.value == other.value) return {written.value, std::max(written.error, other.error)};
+  if (!std::isfinite(written.value) || !std::isfinite(other.value)) return {0, kInfinity};
+  const double away = std::fabs(written.value - other.value) + other.error;
+  return {written.value, std::max(written.error, away)};
+}
+
 Interval sum_interval(double sum, double magnitudes, double errors, i64 terms, bool integers) {
   if (integers && magnitudes <= 0x1p24) return {sum, 0};
   if (!std::isfinite(sum)) return settle_f32(sum, std::isfinite(errors) ? 0 : kInfinity);

@@ -29,6 +29,10 @@ Interval cast_interval(DType dtype, const Interval& operand);
 // an exact tie covers both neighbours.
 Interval tf32_interval(const Interval& operand);
 
+// What a correct kernel of either of two forms of a value may give: the value of the written form,
+// with an error that reaches the farther end of both.
+Interval either_interval(const Interval& written, const Interval& other);
+
 // The sum of `terms` f32 values in some fixed order: `sum` of the values, of their magnitudes and
 // of their errors. `integers`: every term is an exact integer.
 Interval sum_interval(double sum, double magnitudes, double errors, i64 terms, bool integers);

@@ -98,11 +98,25 @@ Expected<Chain> Parser::run() {
     if (Error e = symbol()) return e;
     if (peek().is("[")) return expected("'(' (a chain has one symbol)");
   }
-  chain_.batch_invariant = accept_name("batch_invariant");
+  words();
   if (Error e = parameters()) return e;
   if (Error e = body()) return e;
   if (peek().kind != TokenKind::kEnd) return expected("nothing after the chain's '}'");
   return std::move(chain_);
+}
+
+// The words after the name and the symbol, in any order, each at most once.
+void Parser::words() {
+  bool found = true;
+  while (found) {
+    found = false;
+    for (const auto& [text, word] : {std::pair{"batch_invariant", &Chain::batch_invariant},
+                                     std::pair{"algebraic_norms", &Chain::algebraic_norms}}) {
+      if (chain_.*word || !accept_name(text)) continue;
+      chain_.*word = true;
+      found = true;
+    }
+  }
 }
 
 Error Parser::symbol() {

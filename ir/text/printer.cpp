@@ -107,9 +107,12 @@ std::string print(const Chain& chain) {
   const std::string symbol = chain.symbol ? fmt::format("[{} in {}..{}]", chain.symbol->name,
                                                         chain.symbol->lo, chain.symbol->hi)
                                           : "";
-  return fmt::format("chain {}{}{}({}) {{\n{}}}\n", chain.name, symbol,
-                     chain.batch_invariant ? " batch_invariant " : "", fmt::join(parameters, ","),
-                     body);
+  std::string words;
+  if (chain.batch_invariant) words += " batch_invariant";
+  if (chain.algebraic_norms) words += " algebraic_norms";
+  if (!words.empty()) words += " ";
+  return fmt::format("chain {}{}{}({}) {{\n{}}}\n", chain.name, symbol, words,
+                     fmt::join(parameters, ","), body);
 }
 
 std::string render_error(const ErrorReport& report, std::string_view file, std::string_view text) {

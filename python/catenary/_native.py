@@ -49,7 +49,7 @@ EngineOptions = _struct("ctn_engine_options", [
     ("warn", WarnCallback), ("user", c_void_p), ("trace_file", c_char_p), ("jit", c_int32), ("helper", c_int32),
     ("helper_program", c_char_p), ("helper_memory_bytes", c_int64), ("helper_seconds", c_int32),
     ("backend", c_int32), ("batch_invariant", c_int32),
-    ("nvrtc_build", c_char_p)])
+    ("nvrtc_build", c_char_p), ("algebraic_norms", c_int32)])
 Kernel = _struct("ctn_kernel", [
     ("struct_size", c_size_t), ("name", c_char_p), ("arch", c_char_p), ("cubin", c_void_p),
     ("cubin_bytes", c_size_t), ("threads", c_int32), ("registers", c_int32), ("smem_bytes", c_int64)])

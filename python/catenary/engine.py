@@ -56,6 +56,8 @@ class Engine:
         force_tile: a tile's name as explain prints it.
         batch_invariant: the bits of a row depend neither on the number of rows nor on other rows. Sums of products
             have one order for every M, and small M has no kernels of its own: it is slower.
+        algebraic_norms: every chain is compiled as if its text had this word: row scales of norms move through the
+            contractions that read the normalised rows, and roundings on that way are dropped.
         nvrtc_build: the build of NVRTC that kernels of the cache are of, as `catenary doctor` prints it,
             "nvrtc 13.0.88 CL-36424714". NVRTC is then opened only for a kernel that is not in the cache, and another
             build is a CompileError. "": CATENARY_NVRTC_BUILD, else NVRTC is opened to ask for its build. Without effect
@@ -82,6 +84,7 @@ class Engine:
         split_k: int = 0,
         force_tile: str = "",
         batch_invariant: bool = False,
+        algebraic_norms: bool = False,
         nvrtc_build: str = "",
         helper: str | None = None,
         helper_program: str | os.PathLike[str] = "",
@@ -102,6 +105,7 @@ class Engine:
             split_k=integer(split_k, "split_k", hi=INT32),
             force_tile=encode(force_tile),
             batch_invariant=flag(batch_invariant, "batch_invariant"),
+            algebraic_norms=flag(algebraic_norms, "algebraic_norms"),
             nvrtc_build=encode(nvrtc_build),
             trace_file=file_path(trace_file, "trace_file"),
             jit=_choice("jit", "off" if flag(strict, "strict") else jit, _JIT),

@@ -139,6 +139,7 @@ EngineOptions engine_options(const ctn_engine_options& given, bool simulated) {
   options.plan.fuse = given.unfused == 0;
   options.plan.split_k = given.split_k;
   options.plan.batch_invariant = given.batch_invariant != 0;
+  options.plan.algebraic_norms = given.algebraic_norms != 0;
   options.plan.force_tile = text_or_empty(given.force_tile);
   return options;
 }
@@ -198,7 +199,8 @@ Error check_flags(const ctn_engine_options& given) {
   const std::pair<const char*, int32_t> flags[] = {{"line_info", given.line_info},
                                                    {"allow_spills", given.allow_spills},
                                                    {"unfused", given.unfused},
-                                                   {"batch_invariant", given.batch_invariant}};
+                                                   {"batch_invariant", given.batch_invariant},
+                                                   {"algebraic_norms", given.algebraic_norms}};
   for (const auto& [name, flag] : flags) {
     if (flag == 0 || flag == 1) continue;
     return make_error(ErrorCode::kInvalidArgument, "options->{} is {}: use 0 or 1", name, flag);

@@ -111,6 +111,8 @@ Differences compare(const ChainRequest& request, const PackEntry& entry,
   const VerifiedChain& asked = request.chain;
   differences.add("batch_invariant of the chain", packed.chain().batch_invariant ? "on" : "off",
                   asked.chain().batch_invariant ? "on" : "off");
+  differences.add("algebraic_norms of the chain", packed.chain().algebraic_norms ? "on" : "off",
+                  asked.chain().algebraic_norms ? "on" : "off");
   differences.add("machine code for", arch_text(entry.record.arch), arch_text(request.arch()));
   const std::optional<Symbol>& range = packed.chain().symbol;
   const std::optional<Symbol>& wanted = asked.chain().symbol;

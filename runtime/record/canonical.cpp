@@ -70,6 +70,7 @@ std::string structure_text(const VerifiedChain& verified) {
   Chain chain = renamed(verified);
   chain.symbol.reset();
   chain.batch_invariant = false;
+  chain.algebraic_norms = false;
   for (Value& value : chain.values) {
     if (value.op != Op::kParameter) continue;
     TensorType type;

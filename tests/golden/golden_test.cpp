@@ -102,9 +102,9 @@ TEST_CASE("plans and sources of the examples") {
 
 TEST_CASE(
     "plans and sources of chains of tf32, with an odd K, of fp8, also with scales per block, with "
-    "reductions, with three weights, with a norm inside") {
+    "reductions, with three weights, with a norm inside, with rows reduced in the epilogue") {
   for (const char* name : {"tf32_linear", "odd_linear", "fp8_linear", "fp8_blocks", "softmax",
-                           "three_weights", "layer_norm"}) {
+                           "three_weights", "layer_norm", "row_scales"}) {
     const Texts texts = texts_of(fmt::format("tests/chains/{}", name), *find_target("h200"));
     check_or_write(fmt::format("{}.h200.plan", name), texts.plan);
     check_or_write(fmt::format("{}.h200.cu", name), texts.sources);

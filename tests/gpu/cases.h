@@ -61,6 +61,7 @@ std::vector<WrittenCase> ragged_cases_skinny();
 std::vector<WrittenCase> small_m_cases();
 std::vector<WrittenCase> beside_cases();
 std::vector<WrittenCase> norm_cases();
+std::vector<WrittenCase> row_reduction_cases();
 std::vector<WrittenCase> tf32_cases();
 std::vector<WrittenCase> cp_async_cases();
 std::vector<WrittenCase> math_cases();

@@ -167,6 +167,7 @@ const std::vector<WrittenCase>& written_cases() {
     for (WrittenCase& more : small_m_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : beside_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : norm_cases()) all.push_back(std::move(more));
+    for (WrittenCase& more : row_reduction_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : tf32_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : cp_async_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : math_cases()) all.push_back(std::move(more));

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "ir/algebraic_norms.h"
 #include "ir/text/text.h"
 #include "llvm/ADT/STLExtras.h"
 #include "tests/support/gradient_chain.h"
@@ -63,6 +64,26 @@ TEST_SUITE("ir") {
     CHECK(count(chain_of(gradient, 2), Op::kContract) == 3);
     CHECK(names(gradient.chains[1], GradientKind::kIntermediate) ==
           names(gradient.chains[2], GradientKind::kIntermediate));
+  }
+
+  TEST_CASE("chains of a gradient have the words of the forward; its norms their algebraic form") {
+    const std::string text =
+        "(input x: bf16[9, 64], weight g: bf16[64], weight w: bf16[24, 64]) {\n"
+        "  s = rsqrt(add(mul(sum \"mk->m\"(square(x)), 0.015625), 0.00001))\n"
+        "  n = cast(mul(cast(mul(x @ \"mk\", s @ \"m\"), bf16) @ \"mk\", g @ \"k\"), bf16)\n"
+        "  y = contract \"mk,nk->mn\"(n, w)\n  return y: bf16 }";
+    const Gradient plain = gradient_of(verified_text("chain c" + text));
+    const Gradient words =
+        gradient_of(verified_text("chain c batch_invariant algebraic_norms " + text));
+    REQUIRE(words.chains.size() == plain.chains.size());
+    for (size_t i = 0; i < words.chains.size(); ++i) {
+      CHECK(chain_of(words, i).batch_invariant);
+      CHECK(chain_of(words, i).algebraic_norms);
+      CHECK(chain_of(words, i).values == chain_of(plain, i).values);
+      CHECK_FALSE(chain_of(plain, i).algebraic_norms);
+    }
+    // The forward saves the sum, so that only the product reads the rows.
+    CHECK(algebraic_form(words.chains[0].chain).chain);
   }
 
   TEST_CASE("recompute saves nothing and repeats each contraction once") {

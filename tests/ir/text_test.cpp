@@ -86,6 +86,25 @@ constexpr std::string_view kPieces[] = {
 
 }  // namespace
 
+TEST_CASE("words of a chain come in any order, once each") {
+  const std::string rest = "(input x: f32[4]) { return x: f32 }";
+  for (const char* words : {"batch_invariant algebraic_norms", "algebraic_norms batch_invariant"}) {
+    const Chain chain = parse_ok(fmt::format("chain a[M in 0..4] {}{}", words, rest));
+    CHECK(chain.batch_invariant);
+    CHECK(chain.algebraic_norms);
+    check_round_trip(chain);
+    CHECK(print(chain).find("chain a[M in 0..4] batch_invariant algebraic_norms (") == 0);
+  }
+  const Chain one = parse_ok("chain a algebraic_norms" + rest);
+  CHECK(one.algebraic_norms);
+  CHECK_FALSE(one.batch_invariant);
+  check_round_trip(one);
+  const Chain named = parse_ok("chain algebraic_norms" + rest);
+  CHECK(named.name == "algebraic_norms");
+  CHECK_FALSE(named.algebraic_norms);
+  CHECK(parse_report("chain a algebraic_norms algebraic_norms" + rest).code == ErrorCode::kParse);
+}
+
 TEST_CASE("batch_invariant follows the symbol, and is no reserved word") {
   for (const char* head : {"chain a[M in 0..4] batch_invariant", "chain a batch_invariant"}) {
     CAPTURE(head);

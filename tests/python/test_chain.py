@@ -31,8 +31,9 @@ def test_examples_parse_and_print_to_themselves(root):
 
 
 @pytest.mark.parametrize(
-    "head", ["layer ", "layer[M in 1..4]", "layer batch_invariant ", "layer[M in 1..4] batch_invariant "]
-)
+    "head", ["layer ", "layer[M in 1..4]", "layer batch_invariant ", "layer[M in 1..4] batch_invariant ",
+             "layer algebraic_norms ", "layer batch_invariant algebraic_norms "]
+)  # fmt: skip
 def test_the_name_is_what_the_text_says(head):
     rows = "M" if "M" in head else "4"
     chain = ctn.Chain.parse(f"chain {head}(input x: f32[{rows}, 8]) {{ y = relu(x) return y: f32 }}")

@@ -85,6 +85,23 @@ def test_batch_invariant_plans():
     assert plans[0] == plans[1] == invariant.data["buckets"]
 
 
+NORM = """chain norm(input x: bf16[8, 1024], weight w: bf16[2048, 1024]) {
+  s = rsqrt(add(mul(sum "mk->m"(square(x)), 0.0009765625), 0.00001))
+  n = cast(mul(x @ "mk", s @ "m"), bf16)
+  y = contract "mk,nk->mn"(n, w) return y: f32
+}"""
+
+
+def test_algebraic_norms():
+    chain = ctn.Chain.parse(NORM)
+    word = ctn.Chain.parse(NORM.replace("norm(", "norm algebraic_norms ("))
+    plain, option = ctn.Engine(), ctn.Engine(algebraic_norms=True)
+    assert "algebraic" not in str(plain.explain(chain))
+    assert "algebraic form of norms" in str(plain.explain(word))
+    plans = [engine.explain(c).data["buckets"] for engine, c in ((plain, word), (option, chain), (option, word))]
+    assert plans[0] == plans[1] == plans[2] and plans[0][0]["algebraic"]
+
+
 def test_a_pinned_build_of_nvrtc():
     code = """
 import catenary as ctn

@@ -80,7 +80,7 @@ TEST_CASE("numbers outside their ranges are refused") {
   options.split_k = 0;
   using Options = ctn_engine_options;
   for (int32_t Options::*flag : {&Options::line_info, &Options::allow_spills, &Options::unfused,
-                                 &Options::batch_invariant}) {
+                                 &Options::batch_invariant, &Options::algebraic_norms}) {
     for (const int32_t value : {-1, 2, std::numeric_limits<int32_t>::min()}) {
       options.*flag = value;
       const std::string error =

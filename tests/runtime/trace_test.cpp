@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "ir/log.h"
+#include "runtime/engine.h"
 #include "runtime/lookup/pack_lookup.h"
 #include "tests/support/packed_chains.h"
 #include "tests/support/temp_dir.h"
@@ -52,6 +53,28 @@ TEST_CASE("a trace has one line for each chain, target and options, also of thre
   }
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0].find("cannot write the trace") != std::string::npos);
+}
+
+TEST_CASE("an engine's option algebraic_norms is the word of its chains") {
+  const test::TempDir folder;
+  EngineOptions options;
+  options.plan.algebraic_norms = true;
+  options.lookup.jit = JitMode::kOff;
+  options.lookup.trace = folder / "word.ctrace";
+  Engine engine(options);
+  const Target target = must(find_target("h200"));
+  const Chain chain = layer_chain().chain();
+  auto record = engine.obtain(chain, target);
+  REQUIRE_FALSE(record);
+  CHECK(take_report(record.takeError()).code == ErrorCode::kPackMiss);
+  Chain word = chain;
+  word.algebraic_norms = true;
+  std::ifstream file(folder / "word.ctrace");
+  std::string line;
+  REQUIRE(std::getline(file, line));
+  const ChainRequest asked = make_request(must(verify(word)), target, false, {});
+  CHECK(must(parse_request_line(line)).key == asked.key);
+  CHECK(make_request(must(verify(chain)), target, false, {}).key != asked.key);
 }
 
 TEST_CASE("without a callback a warning goes to the log") {

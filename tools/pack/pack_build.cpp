@@ -40,6 +40,7 @@ struct BuildCommand {
   bool no_cache = false;
   bool keep_going = false;
   bool batch_invariant = false;
+  bool algebraic_norms = false;
   PackContents contents;
 };
 
@@ -69,11 +70,12 @@ std::vector<std::string> list_parts(const std::vector<std::string>& texts, const
 
 // The chain of a file, for each range of its symbol that is asked for. Sets `has_symbol` if it has
 // one.
-Expected<std::vector<VerifiedChain>> chains_of(const std::string& path,
-                                               const std::vector<SizeRange>& symbols,
+Expected<std::vector<VerifiedChain>> chains_of(const std::string& path, const BuildCommand& command,
                                                bool& has_symbol) {
+  const std::vector<SizeRange>& symbols = command.symbols;
   Expected<ChainFile> file = read_chain_file(path);
   if (!file) return file.takeError();
+  file->algebraic_norms = command.algebraic_norms;
   Expected<VerifiedChain> chain = verify_chain_file(*file);
   if (!chain) {
     const ErrorReport problem = take_report(chain.takeError());
@@ -118,7 +120,7 @@ Expected<std::vector<ChainRequest>> find_requests(const BuildCommand& command) {
   ChainOptions options;
   options.batch_invariant = command.batch_invariant;
   for (const std::string& path : command.files) {
-    Expected<std::vector<VerifiedChain>> chains = chains_of(path, command.symbols, has_symbol);
+    Expected<std::vector<VerifiedChain>> chains = chains_of(path, command, has_symbol);
     if (!chains) return chains.takeError();
     for (const VerifiedChain& chain : *chains) {
       for (const Target& target : *targets) {
@@ -235,7 +237,8 @@ Error check_files(const BuildCommand& command) {
   const std::pair<bool, const char*> options[] = {{!command.archs.empty(), "--arch"},
                                                   {!command.symbols.empty(), "--symbol"},
                                                   {command.simulator, "--simulator"},
-                                                  {command.batch_invariant, "--batch-invariant"}};
+                                                  {command.batch_invariant, "--batch-invariant"},
+                                                  {command.algebraic_norms, "--algebraic-norms"}};
   for (const auto& [given, option] : options) {
     if (!given) continue;
     return make_error(ErrorCode::kInvalidArgument,
@@ -324,6 +327,7 @@ void add_pack_build(CLI::App& pack, int& exit_code) {
   build_command->add_flag("--no-cache", options->no_cache,
                           "Neither read nor write the cubin cache");
   add_batch_invariant(*build_command, options->batch_invariant);
+  add_algebraic_norms(*build_command, options->algebraic_norms);
   add_output_options(*build_command);
   build_command->callback([options, &exit_code] { exit_code = report(build(*options)); });
 }

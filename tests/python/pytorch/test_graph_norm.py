@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Regions with the RMS norm before products, and with the residual after them."""
 
+import re
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -26,6 +28,12 @@ def taken():
 def normed():
     """How many products each region with a norm has."""
     return [len(decision.products) for decision in taken() if ' sum "' in decision.chain]
+
+
+def scaled_after(chain):
+    """Whether the scale of the rows is applied after a product."""
+    (scale,) = re.findall(r"(t\d+) = rsqrt", chain)
+    return f"{scale} @" in chain.split("contract", 1)[1]
 
 
 def no_gain(x, g):
@@ -78,8 +86,10 @@ def test_block(rows, norm, dtype, near):
         got = ct.compile(block(norm), fullgraph=True, options=ALWAYS)(*given)
         near(got, block(norm)(*(t.double() for t in given)), dtype, factor=2)
     assert [len(d.products) for d in taken()] == [3, 1, 2, 1], [str(d) for d in ct.decisions]
-    # A gain may put values of f16 out of range.
-    assert normed() == ([] if dtype == torch.float16 and norm is not no_gain else [3, 2])
+    assert normed() == [3, 2]
+    # Rows are scaled after the product, but a gain may put values of f16 out of range.
+    formed = dtype == torch.float16 and norm is not no_gain
+    assert all(scaled_after(d.chain) is not formed for d in taken()[::2])
     assert all(" add(" in d.chain for d in taken()[1::2])  # the residual
 
 
@@ -116,15 +126,11 @@ def another_mean(x, g, w):
     return F.linear((wide * torch.rsqrt(wide.pow(2).mean(0, keepdim=True) + 1e-6)).to(x.dtype), w)
 
 
-def layer_norm(x, g, w):
-    return F.linear(F.layer_norm(x, (WIDTH,), g), w)
-
-
 def computed_gain(x, g, w):
     return F.linear(gain_after(x, g.cumsum(-1)), w)
 
 
-LEFT = [read_twice, is_right_operand, scale_is_read, another_mean, layer_norm, computed_gain]
+LEFT = [read_twice, is_right_operand, scale_is_read, another_mean, computed_gain]
 
 
 @pytest.mark.parametrize("function", LEFT, ids=lambda function: function.__name__)
@@ -137,7 +143,7 @@ def test_left(function, near):
     assert taken() and normed() == [], [d.chain for d in taken()]
 
 
-@pytest.mark.parametrize("rows, count", [(24, [1]), (25, []), ("dynamic", [])])
+@pytest.mark.parametrize("rows, count", [(64, [1]), (65, []), ("dynamic", [])])
 def test_rows(rows, count, near):
     x, g, w = tensors(8 if rows == "dynamic" else rows)[:3]
     if rows == "dynamic":

@@ -92,7 +92,7 @@ def test_rule(function, near):
         near(ct.compile(function, fullgraph=True, options=options)(x, w, v), wanted, rounded)
     taken = [d for d in ct.decisions if d.taken]
     assert [d.pdl for d in taken] == RULE[function], [str(d) for d in ct.decisions]
-    assert [str(d).endswith(", with PDL") for d in taken] == RULE[function]
+    assert [", with PDL" in str(d) for d in taken] == RULE[function]
 
 
 @pytest.mark.parametrize("config", [{"catenary.pdl": "never"}, {"triton.enable_pdl": True},

@@ -126,7 +126,7 @@ def test_layers_of_one_row(name, near):
     assert products >= 2 * len([s for s in LAYERS[name][1] if len(s) == 2])
     assert any(len(decision.products) == 3 for decision in taken()), [str(d) for d in ct.decisions]
     normed = [len(decision.products) for decision in taken() if ' sum "' in decision.chain]
-    assert normed == ([3, 2] * 2 if name == "llama" else [])
+    assert normed == {"llama": [3, 2] * 2, "gpt": [3, 1] * 2, "bert": []}[name]
     assert not {aten.mm.default, aten.addmm.default} & set(after)
     assert before.count(aten.sum.dim_IntList) > after.count(aten.sum.dim_IntList)
 

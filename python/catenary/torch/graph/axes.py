@@ -23,6 +23,13 @@ class Axes:
     def __init__(self) -> None:
         self._sizes: list[Any] = []
         self._parts: dict[int, tuple[int, ...]] = {}  # of an axis that is split, or is another one
+        self._joined: dict[tuple[int, int], int] = {}  # two axes that follow each other everywhere
+
+    def copy(self) -> Axes:
+        """A copy that may be split and joined by itself."""
+        made = Axes()
+        made._sizes, made._parts, made._joined = list(self._sizes), dict(self._parts), dict(self._joined)
+        return made
 
     def add(self, size: Any) -> int:
         """A new axis."""
@@ -34,18 +41,37 @@ class Axes:
         return self._sizes[axis]
 
     def flat(self, axes: Sequence[int]) -> tuple[int, ...]:
-        """The axes that are left after all splits, without those of size 1."""
+        """The axes that are left after all splits and joins, without those of size 1."""
+        return self.dims([tuple(axes)])[0]
+
+    def dims(self, dims: Dims) -> Dims:
+        """`dims` after all splits and joins. Axes of two dimensions that are joined are in the inner one."""
+        made = [self._split(dim) for dim in dims]
+        if not self._joined:
+            return made
+        places = [(d, axis) for d, dim in enumerate(made) for axis in dim]
+        i = 0
+        while i + 1 < len(places):
+            joined = self._joined.get((places[i][1], places[i + 1][1]))
+            if joined is None:
+                i += 1
+            else:
+                places[i : i + 2] = [(places[i + 1][0], joined)]
+                i = 0
+        return [tuple(axis for place, axis in places if place == d) for d in range(len(made))]
+
+    def join(self, a: int, b: int) -> None:
+        """Makes one axis of two, of which b follows a wherever one of them is. No axis is split afterwards."""
+        self._joined[a, b] = self.add(self._sizes[a] * self._sizes[b])
+
+    def _split(self, axes: Sequence[int]) -> tuple[int, ...]:
         result: list[int] = []
         for axis in axes:
             if axis in self._parts:
-                result.extend(self.flat(self._parts[axis]))
+                result.extend(self._split(self._parts[axis]))
             elif not same(self._sizes[axis], 1):
                 result.append(axis)
         return tuple(result)
-
-    def dims(self, dims: Dims) -> Dims:
-        """`dims` after all splits."""
-        return [self.flat(dim) for dim in dims]
 
     def unify(self, a: Sequence[int], b: Sequence[int]) -> None:
         """Makes two dimensions of one size the same axes."""
@@ -100,7 +126,7 @@ class Axes:
 
 def same(a: Any, b: Any) -> bool:
     """Whether two sizes are equal whatever their symbols are."""
-    return str(a) == str(b)
+    return a == b if isinstance(a, int) and isinstance(b, int) else str(a) == str(b)
 
 
 def quotient(a: Any, b: Any) -> Any | None:

@@ -33,12 +33,22 @@ def _engine() -> Engine:
 
 
 @functools.lru_cache(maxsize=4096)
+def _planned(text: str, target: str) -> tuple[float, str]:
+    try:
+        plan = _engine().explain(Chain.parse(text), target).data
+    except Error:
+        return float("inf"), ""
+    return float(plan["totals"]["predicted_us"]), "; ".join(plan["buckets"][0]["kept_apart"])
+
+
 def predicted_us(text: str, target: str) -> float:
     """The predicted time of a chain in microseconds; infinite: no kernel has it."""
-    try:
-        return float(_engine().explain(Chain.parse(text), target).data["totals"]["predicted_us"])
-    except Error:
-        return float("inf")
+    return _planned(text, target)[0]
+
+
+def kept_apart(text: str, target: str) -> str:
+    """Why norms of a chain have kernels of their own; "": they have none."""
+    return _planned(text, target)[1]
 
 
 def target_of(device: torch.device) -> str:

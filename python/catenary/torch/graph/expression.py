@@ -2,7 +2,7 @@
 """What a region computes, as expressions; activations that decompositions took apart are recognised here.
 
 An expression is a number, or a tuple (op, *operands): ("product", i), ("input", i), ("silu", e), ("clamp", e, lo, hi),
-("norm", i): what a norm multiplies rows by.
+("norm", i): what a norm multiplies rows by. Those of `norm.py` are of one norm: ("x",), ("vector", i), ("row_sum", e).
 Equal expressions are one object, so that comparing them is cheap.
 """
 

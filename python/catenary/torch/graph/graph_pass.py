@@ -23,6 +23,7 @@ from catenary.torch.graph.early_start import EarlyStarts
 from catenary.torch.graph.kept_chains import keep, register_kept
 from catenary.torch.graph.lower import Lowered, _hint, insert, lower
 from catenary.torch.graph.matvec import RowProducts
+from catenary.torch.graph.norm import Norms
 from catenary.torch.graph.region import Grower, Region, products_of
 from catenary.torch.graph.replaced import is_alone, replaced_us
 from catenary.torch.graph.scaled import SCALED, scales_of
@@ -52,11 +53,14 @@ class Decision:
     """Its text; "" where there is none."""
     pdl: bool = False
     """Whether its operator may start, and read weights, before the stream's previous kernel has ended."""
+    norm: str = ""
+    """What becomes of the norm before the products: part of the chain, or why not; "" where there is none."""
 
     def __str__(self) -> str:
         times = f", {self.predicted_us:.1f} us for {self.replaced_us:.1f} us" if self.replaced_us is not None else ""
         what = f"{', '.join(self.products)} ({len(self.nodes)} nodes{times})"
-        return f"{'taken' if self.taken else 'left'}: {what}: {self.reason}{', with PDL' if self.pdl else ''}"
+        norm = f"; {self.norm}" if self.norm else ""
+        return f"{'taken' if self.taken else 'left'}: {what}: {self.reason}{', with PDL' if self.pdl else ''}{norm}"
 
 
 decisions: list[Decision] = []
@@ -125,14 +129,16 @@ class _Run:
 
     def run(self) -> None:
         self.row_products = RowProducts(self.graph)
-        grower = Grower(self.graph)
+        norms = Norms()
+        grower = Grower(self.graph, norms)
         for product in products_of(self.graph):
             if product in grower.claimed or product.op == "erased":
                 continue
             region = self._choose(grower, product)
             if region is not None:
                 grower.claimed.update(region.nodes)
-                fresh = Grower(self.graph)
+                norms.forget(region.nodes)
+                fresh = Grower(self.graph, norms)
                 fresh.claimed = grower.claimed
                 grower = fresh
         self.row_products.restore(grower.claimed)
@@ -168,12 +174,13 @@ class _Run:
         best, first = self._plain(grower, product, target)
         if first is None:
             return self._left(product, [product], "no chain has this product: its dtype, layout or options")
-        best = self._with_norm(grower, product, best, target) or best
+        joined, norm = self._with_norm(grower, product, best, target)
+        best = joined or best
         if best is None:
-            self.told.append(first)
+            self.told.append(replace(first, norm=norm))
             return None
         self._take(best.region, best.lowered)
-        self.told.append(best.decision)
+        self.told.append(replace(best.decision, norm=norm))
         return best.region
 
     def _plain(self, grower: Grower, product: Node, target: str,
@@ -211,14 +218,21 @@ class _Run:
         return joined if joined.gain > self._apart(grower, best, joined.region, target) else None
 
     def _with_norm(self, grower: Grower, product: Node, best: Choice | None, target: str,
-                   ready: Container[Node] = ()) -> Choice | None:  # fmt: skip
+                   ready: Container[Node] = ()) -> tuple[Choice | None, str]:  # fmt: skip
         """The region with the norm before the product and all products of it, where that gains more than `best` and
-        each other product by itself."""
+        each other product by itself; and what is said of the norm."""
         region = grower.with_norm(product)
-        joined = self._best(grower, _usable(grower.stages(region)), target, ready=ready)[0] if region else None
-        if joined is None or self.accept == "always":
-            return joined
-        return joined if joined.gain > self._apart(grower, best, joined.region, target) else None
+        if region is None:
+            return None, ""
+        if isinstance(region, str):
+            return None, f"{_LEFT_NORM}: {region}"
+        joined, first = self._best(grower, _usable(grower.stages(region)), target, ready=ready)
+        if joined is None:
+            return None, f"{_LEFT_NORM}: {_why_no_faster(first, target)}"
+        apart = 0.0 if self.accept == "always" else self._apart(grower, best, joined.region, target)
+        if self.accept == "always" or joined.gain > apart:
+            return joined, "the norm before it is part of the chain"
+        return None, f"{_LEFT_NORM}: with it {joined.gain:.1f} us are predicted to be saved, without {apart:.1f} us"
 
     def _apart(self, grower: Grower, best: Choice | None, region: Region, target: str) -> float:
         """The gain of `best` and of each other product of a region by itself, in regions that have no node twice."""
@@ -237,13 +251,13 @@ class _Run:
         """What regions after this one gain by a norm of its results, which Inductor computes with the results else."""
         gain = 0.0
         for x in region.outputs():
-            norm = grower.norms.get(x)
+            norm = grower.norms_of.get(x)
             if norm is None or not region.nodes.keys().isdisjoint(norm.products) or is_alone(x, self.row_products):
                 continue
             product = norm.products[0]
             if product not in self.gains:
                 best, _ = self._plain(grower, product, target, ahead=False)
-                joined = self._with_norm(grower, product, best, target, ready={x})
+                joined, _ = self._with_norm(grower, product, best, target, ready={x})
                 apart = self._apart(grower, best, joined.region, target) if joined else 0.0
                 self.gains[product] = joined.gain - apart if joined else 0.0
             gain += self.gains[product]
@@ -297,6 +311,20 @@ class _Run:
             logger.info("%s", decision)
             if decision.chain:
                 logger.debug("%s", decision.chain)
+
+
+_LEFT_NORM = "the norm before it stays with Inductor"
+
+
+def _why_no_faster(judged: Decision | None, target: str) -> str:
+    """Of a region with a norm that is not accepted: its predicted time, and why the norm has kernels of its own."""
+    if judged is None:
+        return f"an operator returns at most {operators.MOST_OUTPUTS} values"
+    if judged.predicted_us is None:
+        return judged.reason
+    apart = cost.kept_apart(judged.chain, target)
+    times = f"{judged.predicted_us:.1f} us are predicted with it, for {judged.replaced_us:.1f} us"
+    return f"{times}; {apart}" if apart else times
 
 
 def _on_host(device: torch.device) -> bool:

@@ -16,8 +16,9 @@ from catenary.chain import Chain, Tensor, elementwise
 from catenary.operand import symbol
 from catenary.torch import operators
 from catenary.torch.graph.axes import Dims, Mismatch, same
-from catenary.torch.graph.expression import Expression
+from catenary.torch.graph.expression import Expression, make
 from catenary.torch.graph.region import Product, Region, RowNorm, origin
+from catenary.torch.graph.row_form import RowForm
 from catenary.torch.graph.table import VIEWS, aten
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -57,7 +58,7 @@ def lower(region: Region, outputs: Sequence[Node], static: bool = False) -> Lowe
 class _Lowering:
     def __init__(self, region: Region, outputs: Sequence[Node], static: bool):
         self.region = region
-        self.axes = region.axes
+        self.axes = region.axes.copy()
         self.outputs = list(outputs)
         self.chain = Chain("region")
         self.static = static
@@ -69,13 +70,15 @@ class _Lowering:
         self.shared: dict[Any, tuple[Tensor, str]] = {}
         self.units: set[int] = set()  # axes of size 1, which products keep
         self.unit_axes: dict[str, int] = {}
-        self.norms: dict[int, tuple[Tensor, Tensor, str, str]] = {}  # left operand, scale of its rows, their labels
+        self.norms: dict[int, tuple[Tensor, Tensor | None, str]] = {}  # left operand, scale and labels of its rows
         self.stored = {id(region.values[node]): node for node in self.outputs}
 
     def run(self) -> Lowered:
+        vectors = [vector for norm in self.region.norms for vector in norm.vectors]
+        used = _leaves([*vectors, *(self.region.values[node] for node in self.outputs)])
+        if self.region.norms:
+            self._join_rows(used)
         self._find_symbol()
-        gains = [norm.gain for norm in self.region.norms if norm.gain is not None]
-        used = _leaves([*gains, *(self.region.values[node] for node in self.outputs)])
         operands = {i: self._product_operands(p) for i, p in enumerate(self.region.products) if ("product", i) in used}
         self.reads = {
             i: self._once(read.node, self.axes.dims(read.dims), read.columns, read.weight)
@@ -94,6 +97,24 @@ class _Lowering:
         if not self.static and rows and not isinstance(self.axes.size(rows[0]), int):
             self.symbol = self.axes.size(rows[0])
             self.chain.symbol("M", 1, HIGHEST_ROWS)
+
+    def _join_rows(self, used: set[tuple[str, int]]) -> None:
+        """Makes one axis of the axes of the rows, as kernels that form rows need it, where they follow each other in
+        all tensors."""
+        places = [(read.node, read.dims) for i, read in enumerate(self.region.reads) if ("input", i) in used]
+        places += [(node, self.region.dims[node]) for node in self.outputs]
+        places += [(norm.norm.x, norm.dims) for norm in self.region.norms]
+        others = [p for i, p in enumerate(self.region.products) if ("product", i) in used and p.norm is None]
+        places += [(p.left, [*((axis,) for axis in p.batch), (p.rows,), (p.inner,)]) for p in others]
+        rows = self.axes.flat((self.region.products[0].rows,))
+        i = 0
+        while i + 1 < len(rows):
+            a, b = rows[i : i + 2]
+            if all(_follows(node.meta["val"], self.axes.dims(dims), a, b) for node, dims in places):
+                self.axes.join(a, b)
+                rows = self.axes.flat((self.region.products[0].rows,))
+            else:
+                i += 1
 
     def _letter(self, axis: int) -> str:
         if axis not in self.letters:
@@ -168,20 +189,23 @@ class _Lowering:
         dims[-1] = (*dims[-1], *(axis for axis in inner if axis not in present))
         return norm.norm.x, dims
 
-    def _normed(self, index: int, x: Tensor, labels: str, rows: str) -> tuple[Tensor, Tensor, str, str]:
-        """The left operand of products after a norm, without the scale of its rows, and that scale: products of one
-        norm have one of each. Rows are scaled after the product, where its kernel can form the sum."""
+    def _normed(self, index: int, x: Tensor, labels: str, rows: str) -> Tensor:
+        """The left operand of products after a norm: products of one norm have one. Where the norm only scales rows,
+        they are scaled after the product, whose kernel can form the sum; else the rows are formed before it."""
         if index not in self.norms:
             norm = self.region.norms[index]
-            total = ops.sum(f"{labels}->{rows}", ops.square(x))
-            mean = elementwise("mul", total, 1 / norm.norm.width)
-            scale = elementwise("rsqrt", elementwise("add", mean, norm.norm.eps))
-            left = x
-            if norm.gain is not None:
-                gained = elementwise("mul", x.labeled(labels), self._value(norm.gain))
-                left = ops.cast(gained, operators.NAMES[norm.norm.x.meta["val"].dtype])
-            self.norms[index] = (left, scale, labels, rows)
-        return self.norms[index]
+            vectors = [self._value(vector) for vector in norm.vectors]
+            formed = RowForm(x, labels, rows, vectors)
+            scaled = norm.norm.scaled
+            if scaled is None:
+                self.norms[index] = (formed.value(norm.norm.form)[0], None, rows)
+            else:
+                left = x
+                if scaled.gain is not None:
+                    gained, _ = formed.value(make("mul", make("x"), scaled.gain))
+                    left = ops.cast(gained, operators.NAMES[norm.norm.result.meta["val"].dtype])
+                self.norms[index] = (left, formed.value(scaled.scale)[0], rows)
+        return self.norms[index][0]
 
     def _unit(self, role: str, axis: int) -> tuple[int]:
         """The axis of size 1 that all products of the region share."""
@@ -207,7 +231,7 @@ class _Lowering:
         operand = left[0]
         if product.norm is not None:
             inner = self._labels([self.axes.flat((product.inner,)) or self._unit("inner", product.inner)])
-            operand = self._normed(product.norm, *left, left[1].removesuffix(inner))[0]
+            operand = self._normed(product.norm, *left, left[1].removesuffix(inner))
         equation = f"{left[1]},{right[1]}->{labels}"
         value = ops.contract(equation, operand, right[0], ragged, true_f32=exact, fast_accum=fast)
         return value, labels
@@ -224,7 +248,7 @@ class _Lowering:
             tensor, labels = self.reads[e[1]]
             value = tensor.labeled(labels)
         elif e[0] == "norm":
-            _, tensor, _, labels = self.norms[e[1]]
+            _, tensor, labels = self.norms[e[1]]
             value = tensor.labeled(labels)
         else:
             value = self._elementwise(e)
@@ -299,6 +323,18 @@ class _Lowering:
         if labels is None:
             raise Mismatch
         return [axis_of[letter] for letter in labels]
+
+
+def _follows(value: torch.Tensor, dims: Dims, a: int, b: int) -> bool:
+    """Whether the elements of axis b follow those of axis a as if both were one axis, or the tensor has neither."""
+    places = [(dim, axis) for dim, axes in enumerate(dims) for axis in axes]
+    here = [i for i, (_, axis) in enumerate(places) if axis in (a, b)]
+    if not here:
+        return True
+    if [places[i][1] for i in here] != [a, b] or here[1] != here[0] + 1:
+        return False
+    outer, inner = (places[i][0] for i in here)
+    return outer == inner or same(value.stride(outer), value.stride(inner) * value.shape[inner])
 
 
 def _leaves(expressions: Sequence[Expression]) -> set[tuple[str, int]]:

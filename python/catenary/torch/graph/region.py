@@ -13,7 +13,7 @@ from torch.fx import Graph, Node
 
 from catenary.torch.graph.axes import Axes, Dims, Mismatch, same
 from catenary.torch.graph.expression import Expression, make
-from catenary.torch.graph.norm import Norm, norm_of
+from catenary.torch.graph.norm import Norm, Norms
 from catenary.torch.graph.scaled import SCALED, Scales, scales_of
 from catenary.torch.graph.table import POINTWISE, PRODUCTS, SPLITS, VIEWS, aten, is_float, is_quantised
 
@@ -54,11 +54,11 @@ class Read:
 
 @dataclass
 class RowNorm:
-    """A norm of a region: its x by rows, and the gain's expression."""
+    """A norm of a region: its x by rows, and the expressions of its vectors."""
 
     norm: Norm
     dims: Dims
-    gain: Expression | None
+    vectors: list[Expression]
 
 
 @dataclass
@@ -76,9 +76,9 @@ class Region:
     def copy(self) -> Region:
         """A copy that may grow by itself."""
         lists = (list(self.reads), list(self.norms))
-        made = Region(list(self.products), dict(self.nodes), Axes(), dict(self.dims), dict(self.values), *lists)
-        made.axes._sizes, made.axes._parts = list(self.axes._sizes), dict(self.axes._parts)
-        return made
+        return Region(
+            list(self.products), dict(self.nodes), self.axes.copy(), dict(self.dims), dict(self.values), *lists
+        )
 
     def outputs(self) -> list[Node]:
         """The nodes whose values are used outside."""
@@ -86,21 +86,27 @@ class Region:
 
 
 class Grower:
-    """Grows regions in one graph, which is sorted. `order`: the position of each node."""
+    """Grows regions in one graph, which is sorted. `order`: the position of each node. `found`: the graph's norms."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, found: Norms | None = None):
         self.order = {node: i for i, node in enumerate(graph.nodes)}
         self.claimed: set[Node] = set()
+        self._found = found or Norms()
 
     @functools.cached_property
-    def norms(self) -> dict[Node, Norm]:
+    def norms(self) -> dict[Node, Norm | str]:
+        """By product, the norm before it, or why that stays with Inductor."""
+        found = {product: self._found.before(product) for product in self.order if product.target in PRODUCTS}
+        return {product: norm for product, norm in found.items() if norm is not None}
+
+    @functools.cached_property
+    def norms_of(self) -> dict[Node, Norm]:
         """The norms that regions may have, by what they are of."""
-        found = [norm_of(product) for product in self.order if product.target in PRODUCTS]
-        return {norm.x: norm for norm in found if norm is not None and len(norm.products) <= MOST_PRODUCTS}
+        return {norm.x: norm for norm in self.norms.values() if isinstance(norm, Norm)}
 
     @functools.cached_property
     def _in_norms(self) -> set[Node]:
-        return {node for norm in self.norms.values() for node in norm.nodes}
+        return {node for norm in self.norms.values() if isinstance(norm, Norm) for node in norm.nodes}
 
     def grow(self, start: Node) -> list[Region]:
         """The regions around a product, the largest last."""
@@ -142,18 +148,19 @@ class Grower:
                 found = larger
         return None if found is region else found
 
-    def with_norm(self, product: Node) -> Region | None:
-        """The region of all products that read the norm before `product`, and of the norm; None: it has none."""
-        norm = next((norm for norm in self.norms.values() if product in norm.products), None)
-        if norm is None:
-            return None
+    def with_norm(self, product: Node) -> Region | str | None:
+        """The region of all products that read the norm before `product`, and of the norm; a text: why there is none;
+        None: no norm is before it."""
+        norm = self.norms.get(product)
+        if not isinstance(norm, Norm):
+            return norm
         region = Region()
         try:
             for node in norm.products:
                 self._add_product(region, node, norm)
-        except Mismatch:
-            return None
-        return region if self._convex(region) else None
+        except Mismatch as mismatch:
+            return str(mismatch) or "one of its products is in another region, or is none of a chain"
+        return region if self._convex(region) else "what its products read depends on the products"
 
     @staticmethod
     def single(region: Region, node: Node) -> None:
@@ -326,16 +333,16 @@ class Grower:
         region.nodes.update(dict.fromkeys(norm.nodes))
         shape = list(norm.x.meta["val"].shape)
         dims = region.axes.reshape([(rows,), (inner,)], shape)
-        gain = None
-        if norm.gain is not None:
-            own: Dims = [*[()] * (norm.gain.meta["val"].dim() - 1), (inner,)]
+        vectors = []
+        for vector, reader in norm.vectors:
+            own: Dims = [*[()] * (vector.meta["val"].dim() - 1), (inner,)]
             first = len(region.reads)
-            gain = self._operand(region, norm.reader, norm.gain, own)
+            vectors.append(self._operand(region, reader, vector, own))
             if not all(read.node.op in ("placeholder", "get_attr") for read in region.reads[first:]):
-                raise Mismatch  # Inductor would compute the gain by a kernel of its own
+                raise Mismatch(f"Inductor would compute '{vector.name}' by a kernel of its own")
             for read in region.reads[first:]:
                 read.weight = True
-        region.norms.append(RowNorm(norm, dims, gain))
+        region.norms.append(RowNorm(norm, dims, vectors))
         return 0
 
     def _add_product(self, region: Region, node: Node, norm: Norm | None = None) -> None:
@@ -381,7 +388,7 @@ class Grower:
         if product.scales is not None:
             for scale, axes, columns in _scale_reads(product):
                 value = make("mul", value, self._read(region, scale, axes, columns))
-        if product.norm is not None:
+        if product.norm is not None and region.norms[product.norm].norm.scaled is not None:
             value = make("mul", value, make("norm", product.norm))
         if product.added is None:
             return value

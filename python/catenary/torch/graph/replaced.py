@@ -33,9 +33,9 @@ def replaced_us(region: Region, target: str, sums: Container[Node] = (), ready: 
             ratio = cost.ROW_SUM
         total += cost.predicted_us(text, target) * ratio
         written.append(node.meta["val"])
-    for x in (norm.norm.x for norm in region.norms):
-        if is_alone(x, sums, ready):
-            total += cost.predicted_us(_copies([x.meta["val"]], [x.meta["val"]]), target)
+    for norm in (norm.norm for norm in region.norms):
+        if is_alone(norm.x, sums, ready):
+            total += cost.predicted_us(_copies([norm.x.meta["val"]], [norm.result.meta["val"]]), target)
     outputs = [node for node in region.outputs() if _computes(node, region) and _is_kernel(node, region)]
     if not outputs or all(p.node in sums for p in region.products):
         return total

@@ -56,6 +56,8 @@ def _gelu(x: Any, approximate: str = "none") -> Expression:
 
 
 def _pow(x: Any, exponent: float) -> Expression | None:
+    if abs(exponent) == 0.5:
+        return make("sqrt" if exponent > 0 else "rsqrt", x)
     if float(exponent).is_integer() and abs(exponent) <= 64:
         return make("square", x) if exponent == 2 else make("pow", x, int(exponent))
     return None
