@@ -209,8 +209,7 @@ Variants fusion_variants(const VerifiedChain& chain, const PlanOptions& options)
   if (options.batch_invariant && form.chain) {
     variants.not_rewritten = {
         "norms are planned as written: with batch_invariant a row has one form for every M, and "
-        "the "
-        "prediction depends on M"};
+        "the prediction depends on M"};
     return variants;
   }
   variants.rewritten = std::move(form.rewritten);

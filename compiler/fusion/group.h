@@ -47,8 +47,7 @@ struct TensorUse {
   Extent summed_rows;
   i64 row_stride = 0;
   // Above 1: a store of one number for each row and this many columns (row_reductions.h). Steps
-  // then count parts of an element, of which an element has as many; a step of one column is such
-  // a part of the step to the next number.
+  // then count 1 / columns of an element.
   i64 columns = 1;
 };
 

@@ -46,8 +46,8 @@ class Absorption {
            llvm::any_of(source.values, [&](ValueId id) { return reads_inside(id); });
   }
 
-  // Of terms that the group computes, over its last dimension, and others, the same for all
-  // reductions.
+  // The group computes the terms, and all its reductions are over the same dimensions, the last one
+  // among them.
   bool is_row_reduction(ValueId id) const {
     const ValueInfo& info = chain_.info(id);
     const ValueId terms = chain_.value(id).operands[0].value;

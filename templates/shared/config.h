@@ -77,8 +77,8 @@ struct Operand {
   bool by_group = false;  // by the group of a ragged row: reads 0 and stores nothing without one
   i32 map = -1;           // of an output: index into Params::map of its TMA stores
   i32 rows = 1;           // kSummedRows: stores the f32 sums of this many rows, at row / rows
-  // Above 1, of an output: one number for each row and this many columns. Strides then count parts
-  // of an element, `columns` to one.
+  // Above 1, of an output: one number for each row and this many columns. Strides then count
+  // 1 / columns of an element.
   i32 columns = 1;
   i64 stride_group = 0;  // elements per group
   Dims stride = {};      // elements per step of each iteration dimension

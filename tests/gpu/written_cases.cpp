@@ -185,6 +185,15 @@ const std::vector<WrittenCase>& written_cases() {
 
 const std::vector<WrittenCase>& sanitizer_cases() {
   static const std::vector<WrittenCase> cases = {
+      {"rows reduced",
+       "chain a(input x: bf16[136, 72], weight w: bf16[3, 64, 72]) {\n"
+       "  h = contract \"mk,jck->mjc\"(x, w)\n  s = reduce_max \"mjc->mj\"(abs(h))\n"
+       "  q = cast(div(h, s @ \"mj\"), e4m3)\n  return q: e4m3, s: f32 }",
+       {},
+       {},
+       0,
+       "64x128x64p2s3",
+       "gemm_sm90"},
       {"fp8",
        "chain a(input x: e4m3[72, 272], weight w: e4m3[136, 272], input s: f32[72]) {\n"
        "  y = mul(contract \"mk,nk->mn\"(x, w), s @ \"m\")\n  return y: e4m3 }",
