@@ -53,8 +53,9 @@ class Absorption {
     const ValueId terms = chain_.value(id).operands[0].value;
     if (!inside_[terms] || !is_whole(terms) || info.grouped_terms || info.summed.empty())
       return false;
-    const auto symbolic = [&](int dim) { return shape(terms)[dim].symbolic; };
-    return llvm::none_of(info.summed, symbolic) && llvm::is_sorted(info.summed) &&
+    i64 columns = 1;
+    for (int dim : info.summed) columns *= shape(terms)[dim].symbolic ? 0 : shape(terms)[dim].size;
+    return columns > 1 && llvm::is_sorted(info.summed) && llvm::is_sorted(info.operand_dims[0]) &&
            info.summed.size() < shape(terms).size() &&
            info.summed.back() + 1 == static_cast<int>(shape(terms).size()) &&
            (found_.values.empty() || info.summed == found_.summed);

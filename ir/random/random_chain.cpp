@@ -10,7 +10,10 @@ namespace {
 class ChainMaker {
  public:
   ChainMaker(u64 seed, const RandomChainOptions& options)
-      : options_(options), parts_(seed, options), contractions_left_(options.max_contractions) {}
+      : options_(options),
+        reduces_rows_(Random(~seed).chance(15)),
+        parts_(seed, options),
+        contractions_left_(options.max_contractions) {}
 
   Chain make() {
     Random& random = parts_.random();
@@ -18,6 +21,7 @@ class ChainMaker {
     ValueId value = pointwise ? parts_.tensor_value() : anchor();
     value = parts_.steps(value, pointwise ? 1 : 0, 5);
     value = parts_.by_group(value);
+    if (reduces_rows_) value = parts_.steps(parts_.with_reduced_rows(value), 0, 2);
     if (random.chance(15)) value = parts_.steps(parts_.reduce(value), 0, 2);
     if (!options_.exact_only && contractions_left_ > 0 && random.chance(50)) {
       --contractions_left_;
@@ -45,6 +49,7 @@ class ChainMaker {
   }
 
   const RandomChainOptions& options_;
+  bool reduces_rows_;  // drawn apart: the parts of other chains do not depend on it
   RandomParts parts_;
   int contractions_left_;
 };

@@ -28,7 +28,8 @@ struct RandomChainOptions {
 // labels in a class, size 1, rarely size 0), strided and padded tensors, dual GEMMs, sums of
 // contractions, two contractions in a row, biases and residuals placed by label or by trailing
 // dimensions, operands taken by the group of a ragged row, quantised weights, sums, by group too,
-// several outputs, one in place of an input, a symbolic dimension.
+// several outputs, one in place of an input, values combined with reductions of their rows, a
+// symbolic dimension.
 Chain random_chain(u64 seed, const RandomChainOptions& options = {});
 
 // The smallest chain that greedy simplification of `chain` finds: outputs and ops dropped, no

@@ -207,6 +207,32 @@ ValueId RandomParts::reduce(ValueId id) {
   return append(std::move(value), std::move(facts));
 }
 
+ValueId RandomParts::with_reduced_rows(ValueId id) {
+  const Known operand = known(id);
+  const size_t rank = operand.shape.size();
+  if (rank < 2) return id;
+  std::string labels = operand.labels;
+  while (labels.size() < rank) labels += static_cast<char>('a' + labels.size());
+  const size_t kept = random_.range(1, static_cast<i64>(rank) - 1);
+  const Op op = random_.chance(60) ? Op::kReduceMax : Op::kSum;
+  Known facts;
+  facts.magnitude = operand.magnitude;
+  facts.labels = labels.substr(0, kept);
+  facts.shape.assign(operand.shape.begin(), operand.shape.begin() + kept);
+  for (size_t d = kept; d < rank && op == Op::kSum; ++d)
+    facts.magnitude *= static_cast<double>(std::max<i64>(operand.shape[d].size, 1));
+  const Op combine = random_.pick<Op>({Op::kSub, Op::kAdd, Op::kMax, Op::kMin});
+  const double after = result_magnitude(combine, operand.magnitude, facts.magnitude);
+  if (!allowed(op, facts.magnitude) || !allowed(combine, after)) return id;
+  Value value;
+  value.op = op;
+  value.operands = {Use{id, ""}};
+  value.equation = labels + "->" + facts.labels;
+  const std::string kept_labels = facts.labels;
+  const ValueId reduced = append(std::move(value), std::move(facts));
+  return elementwise(combine, {Use{id, labels}, Use{reduced, kept_labels}}, {}, after);
+}
+
 double RandomParts::result_magnitude(Op op, double a, double b) const {
   if (op == Op::kAdd || op == Op::kSub) return a + b;
   if (op == Op::kMul || op == Op::kScale) return a * b;

@@ -25,6 +25,9 @@ class RandomParts {
   ValueId cast(ValueId value, DType dtype);
   ValueId reduce(ValueId value);  // a sum, or a maximum
 
+  // `value` combined with its sum or maximum over its last dimensions, if it has rows.
+  ValueId with_reduced_rows(ValueId value);
+
   // `value` as an operand of a contraction: rank 1 or more, most often cast.
   ValueId operand_from(ValueId value);
 

@@ -107,6 +107,12 @@ TEST_CASE("what stays apart") {
       "  h = contract \"mk,jck->mjc\"(x, w)\n  s = sum \"mjc->mj\"(h)\n"
       "  y = mul(h, s @ \"mc\")\n  return y: bf16 align 2 }");
   CHECK(moved.plan.groups.size() == 2);
+  // Numbers in another order, though of one shape.
+  const Fused turned = fused(
+      "chain a(input x: bf16[24, 24, 72], weight w: bf16[128, 72]) {\n"
+      "  h = contract \"abk,ck->abc\"(x, w)\n  s = sum \"abc->ba\"(h)\n"
+      "  y = mul(h, s @ \"ab\")\n  return y: bf16 }");
+  CHECK_FALSE(turned.plan.has_row_reductions);
   // A sum over rows, and a term that its kernel computes.
   const Fused later = fused(
       chain_of("  t = sum \"mjc->jc\"(h)\n  u = add(h, t @ \"jc\")\n  s = sum \"mjc->mj\"(u)\n"

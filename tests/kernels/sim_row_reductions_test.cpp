@@ -4,7 +4,10 @@
 // batches, ragged rows, fp8 with scales per block, a symbol.
 #include <doctest/doctest.h>
 
+#include "compiler/fusion/fuse.h"
 #include "compiler/kernel_family.h"
+#include "ir/random/random_chain.h"
+#include "ir/text/text.h"
 #include "shared/gemm_sm90_config.h"
 #include "tests/support/sim_cases.h"
 
@@ -54,6 +57,13 @@ std::string run(const Case& from, const HostCompiler& compiler) {
 void run_all(const std::vector<Case>& cases) {
   run_cases(cases, [](const Case& from, i64, const HostCompiler& compiler) {
     return run(from, compiler);
+  });
+}
+
+bool reduces_rows(const Plan& plan) {
+  return llvm::any_of(plan.buckets.back().kernels, [](const KernelPlan& kernel) {
+    return family_name(kernel) == "gemm_sm90" &&
+           kernel.config.get<GemmSm90Config>().epilogue.reduced_columns > 1;
   });
 }
 
@@ -162,5 +172,33 @@ TEST_SUITE("reductions of rows, in the simulator") {
     run_all({{"experts", experts, "64x128x64p2s3", 128, 0, ends},
              {"experts", experts, "128x128x64p2s3", 128, 0, ends},
              {"fp8", fp8, "128x128x128g2s3"}});
+  }
+
+  TEST_CASE("random chains") {
+    RandomChainOptions random;
+    random.max_elements = 1 << 14;
+    const Target h200 = llvm::cantFail(find_target("h200"));
+    int found = 0;
+    for (u64 seed = 1; seed <= 3000 && found < 5; ++seed) {
+      auto chain = verify(random_chain(seed, random));
+      REQUIRE(chain);
+      FusionOptions fusion;
+      fusion.row_reductions = true;
+      if (!fuse_chain(*chain, fusion).has_row_reductions) continue;
+      auto plan = make_plan(*chain, h200, {});
+      if (!plan || !reduces_rows(*plan)) {
+        if (!plan) llvm::consumeError(plan.takeError());
+        continue;
+      }
+      ++found;
+      SimulatedChainOptions options;
+      options.fill = FillKind::kNormal;
+      if (chain->chain().symbol) options.symbol = chain->chain().symbol->hi;
+      auto run = SimulatedChain::make(print(chain->chain()), options);
+      REQUIRE(run);
+      const std::string failure = first_failure(*run, fmt::format("seed {}", seed), 2);
+      CHECK_MESSAGE(failure == "", failure);
+    }
+    CHECK(found == 5);
   }
 }
