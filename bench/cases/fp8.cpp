@@ -88,6 +88,24 @@ Case blocks_case(const Layer& l, bool rows_inside) {
   return c;
 }
 
+// Scales per block, and a result with a scale for each row and 128 columns. The peer stores bf16.
+Case quantising_case(const Layer& l) {
+  Case c = blocks_case(l, false);
+  c.name = fmt::format("fp8_blocks_to_blocks/{}/e4m3", c.shape);
+  c.chain = fmt::format(
+      "chain fp8_blocks(input x: e4m3[{0}, {2}], weight w: e4m3[{1}, 128, {2}],\n"
+      "                 input s: f32[{0}, {3}] strides[1, {0}], weight t: f32[{1}, 1, {3}]) {{\n"
+      "  h = contract \"mk,jck->mjc\"(dequant(x, s) block (1, 128),\n"
+      "                             dequant(w, t) block (128, 128))\n"
+      "  z = mul(max(reduce_max \"mjc->mj\"(abs(h)), 0.0001), 0.002232142857142857)\n"
+      "  y = div(h, z @ \"mj\")\n  return y: e4m3, z: f32 strides[1, {0}]\n}}\n",
+      l.m, l.n / 128, l.k, ceil_div(l.k, 128));
+  c.peer.name = "cuBLASLt best, no scales, to bf16";
+  c.peer.scratch = {{"y_16", contiguous_tensor(DType::kBF16, {l.m, l.n})}};
+  std::get<PeerGemm>(c.peer.steps[0]).d = "y_16";
+  return c;
+}
+
 // The result in bf16 or, quantised with one scale, in fp8. Scales of tensors are constants.
 Case gated_case(const Layer& l, bool quantised) {
   Case c = fp8_case(quantised ? "gated_e4m3" : "gated", fmt::format("{}x{}x{}", l.m, l.n, l.k),
@@ -198,6 +216,8 @@ std::vector<Case> fp8_cases() {
   }
   for (const Layer& layer : kDense) cases.push_back(blocks_case(layer, true));
   for (const Layer& layer : {kDense[0], kDense[2]}) cases.push_back(blocks_case(layer, false));
+  for (const Layer& layer : {kDense[0], kDense[2], kDense[4]})
+    cases.push_back(quantising_case(layer));
   cases.push_back(grouped_case(2560, 12, 1024, 3072));
   for (const bool blocks : {false, true}) {
     cases.push_back(experts_case(8, 1024, 4096, 7168, blocks));
