@@ -46,8 +46,7 @@ bool may_join(const ContractionProblem& first, const ContractionProblem& other) 
   return has_same_groups(first, other) && other.has_one_a() && !other.a[0].dequant &&
          other.has_dequants_like(first) && other.row_squares == first.row_squares &&
          has_same_gain(first, other) && has_same_formed(first, other) &&
-         other.num_column_sums() == 0 && first.num_column_sums() == 0 &&
-         other.reduced_columns == 1 && first.reduced_columns == 1;
+         other.num_column_sums() == 0 && first.num_column_sums() == 0;
 }
 
 bool shares_a(const ContractionProblem& first, const ContractionProblem& other) {
@@ -63,7 +62,7 @@ bool shares_b(const ContractionProblem& first, const ContractionProblem& other) 
   return is_same_operand(first, first.b[0].memory, other, other.b[0].memory) &&
          space == first.space && first.ragged.kind != Ragged::kMGrouped && may_join(first, other) &&
          !first.is_dequantised() && !first.forms_a() && first.num_accumulators() == 1 &&
-         other.num_accumulators() == 1;
+         other.num_accumulators() == 1 && first.reduced_columns == 1 && other.reduced_columns == 1;
 }
 
 template <class T>
@@ -196,6 +195,7 @@ std::optional<ContractionProblem> joint_problem(llvm::ArrayRef<ContractionProble
   joint.size.matrix_bytes = a_bytes;
   joint.size.epilogue_bytes = 0;
   joint.size.epilogue_flops = 0;
+  joint.reduced_columns = 1;  // each part's own tiles hold its blocks
   for (ContractionOperand& b : joint.b) b.bytes = 0;
   if (!dual) {
     joint.b.resize(1);
@@ -207,6 +207,7 @@ std::optional<ContractionProblem> joint_problem(llvm::ArrayRef<ContractionProble
     joint.parts.push_back({joint.size.m, part.space.n.size * (dual ? 1 : part.num_accumulators())});
     columns += joint.parts.back().n;
     joint.vec = std::min(joint.vec, part.vec);
+    joint.reduction_passes = std::max(joint.reduction_passes, part.reduction_passes);
     for (size_t i = 0; i < part.b.size(); ++i) {
       ContractionOperand& b = joint.b[dual ? i : 0];
       b.bytes += part.b[i].bytes;

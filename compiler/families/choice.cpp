@@ -37,11 +37,17 @@ void reject_split_k(const ContractionProblem& problem, Candidate& candidate) {
     candidate.rejected = "has a second kernel, and the epilogue reduces the rows of its tiles";
 }
 
-void add_offers(const ContractionFamily& family, const ContractionProblem& problem,
-                const Target& target, const TileRequest& request, Offers& offers) {
-  auto support = family.supports(problem, target);
+ContractionFamily::Support support_of(const ContractionFamily& family,
+                                      const ContractionProblem& problem, const Target& target) {
+  ContractionFamily::Support support = family.supports(problem, target);
   if (support && problem.reduced_columns > 1 && !family.reduces_rows())
     support = {"its tiles do not reduce rows"};
+  return support;
+}
+
+void add_offers(const ContractionFamily& family, const ContractionProblem& problem,
+                const Target& target, const TileRequest& request, Offers& offers) {
+  const auto support = support_of(family, problem, target);
   if (!support) {
     if (!support.silent && !problem.transposed)
       offers.refusals.push_back({std::string(family.name()), support.refusal});
@@ -218,7 +224,7 @@ std::vector<Candidate> part_candidates(llvm::ArrayRef<ContractionProblem> parts,
                                        const Target& target, const Offer& offer) {
   std::vector<Candidate> candidates;
   for (const ContractionProblem& part : parts) {
-    if (!offer.family->supports(part, target)) return {};
+    if (!support_of(*offer.family, part, target)) return {};
     auto candidate = offer.family->beside(part, target, offer.candidate);
     if (!candidate || !candidate->rejected.empty()) return {};
     candidates.push_back(std::move(*candidate));

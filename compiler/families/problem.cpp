@@ -24,6 +24,7 @@ class ProblemBuilder {
     p.scalars = context_.tensors.scalars;
     p.row_squares = context_.group.row_squares >= 0;
     p.reduced_columns = reduced_columns(context_.group);
+    p.reduction_passes = RowNumbers(p.program).passes();
     p.gain = gain_operand(context_);
     if (Error error = fill_extents()) return error;
     p.formed = formed_programs(context_, p.space);

@@ -105,6 +105,7 @@ struct ContractionProblem {
   // Above 1: the program reduces rows over blocks of this many columns, which are neighbours along
   // N, and N is a multiple of it (fusion/row_reductions.h).
   i64 reduced_columns = 1;
+  int reduction_passes = 0;  // over the columns, for those reductions (RowNumbers)
   // Stores of the program that are sums of kSummedRows rows.
   int num_column_sums() const;
   // One A, and one or two B with an accumulator of N columns each, none of them dequantised, and

@@ -171,9 +171,7 @@ double counted_accumulators(const ContractionProblem& problem, const GemmSm90Con
   if (c.accumulator_registers() > 160 && loads) accumulators *= kNotUnrolled;
   // A pass over the columns computes terms, copies no accumulators and stores nothing.
   constexpr double kPass = 0.4;
-  if (c.epilogue.reduced_columns > 1)
-    accumulators *= (1 + kPass * RowNumbers(problem.program).passes());
-  return accumulators;
+  return accumulators * (1 + kPass * problem.reduction_passes);
 }
 
 }  // namespace

@@ -178,6 +178,7 @@ class GemmSm90Family final : public ContractionFamily {
     if (config.dual && !shared.dual) config.tile.block_n /= 2;
     config.schedule = shared.schedule;
     if (shared.schedule.cluster_k != 0) {
+      if (problem.reduced_columns > 1) return std::nullopt;
       config.epilogue = shared.epilogue;
     } else {
       fit_persistent(config, target);
