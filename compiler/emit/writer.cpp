@@ -96,7 +96,8 @@ std::string cpp_text(const Operand& o) {
       .add_unless_default("by_group", o.by_group, d.by_group)
       .add_unless_default("map", o.map, d.map)
       .add_unless_default("rows", o.rows, d.rows)
-      .add_unless_default("columns", o.columns, d.columns);
+      .add_unless_default("columns", o.columns, d.columns)
+      .add_unless_default("period", o.period, d.period);
   fields.add_unless_default("stride_group", o.stride_group, d.stride_group);
   fields.add_unless_default("stride", o.stride, d.stride);
   return "Operand" + fields.braces();

@@ -30,13 +30,15 @@ Operand bind_operand(const GroupContext& context, const TensorUse& tensor, const
   llvm::SmallVector<i64, 8> byte_steps;
   bool covers_all = true;
   for (int a = 0; a < axes; ++a) {
-    const i64 step = space.axes[a].stride.empty() ? 0 : space.axes[a].stride[column];
+    const bool steps = !space.axes[a].stride.empty() && (tensor.period == 0 || a + 1 == axes);
+    const i64 step = steps ? space.axes[a].stride[column] : 0;
     operand.stride.at[kMaxDims - axes + a] = step;
     covers_all &= step != 0;
     if (a + 1 < axes) byte_steps.push_back(step * dtype_bytes(place.dtype));
   }
   operand.rows = tensor.row_stride != 0 ? kSummedRows : 1;
   operand.columns = static_cast<i32>(tensor.columns);
+  operand.period = static_cast<i32>(tensor.period);
   operand.by_group = tensor.rows.has_value();
   operand.stride_group = tensor.group_step;
   if (tensor.rows) byte_steps.push_back(tensor.group_step * dtype_bytes(place.dtype));

@@ -25,12 +25,13 @@ std::string text(const Dims& dims) {
 
 std::string text(const Operand& operand) {
   const auto& [slot, dtype, vec, streamed, weight, before_wait, by_group, map, rows, columns,
-               stride_group, stride] = operand;
+               period, stride_group, stride] = operand;
   std::string out = fmt::format("{}:{}:{}:{}{}{}:{}:{}", slot, dtype_text(dtype), vec,
                                 int{streamed}, int{weight}, int{before_wait}, map, text(stride));
   if (by_group) out += fmt::format(":group {}", stride_group);
   if (rows != 1) out += fmt::format(":rows {}", rows);
   if (columns != 1) out += fmt::format(":columns {}", columns);
+  if (period != 0) out += fmt::format(":period {}", period);
   return out;
 }
 

@@ -49,6 +49,9 @@ struct TensorUse {
   // Above 1: a store of one number for each row and this many columns (row_reductions.h). Steps
   // then count 1 / columns of an element.
   i64 columns = 1;
+  // Above 0: a load of a vector over the columns of a block, the same for every block. Steps along
+  // the other dimensions are as if blocks followed each other; the kernel takes none of them.
+  i64 period = 0;
 };
 
 struct GroupProgram {

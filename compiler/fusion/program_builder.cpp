@@ -146,6 +146,7 @@ int ProgramBuilder::use(const MemoryLocation& location, const DimMap& map, bool 
     tensor.rows = rows_of(map[d]);
     tensor.group_step = location.strides[d];
   }
+  if (!store && fusion_.groups[group_].row_reductions) repeat_in_blocks(map, tensor);
   program_.tensors.push_back(std::move(tensor));
   return static_cast<int>(program_.tensors.size()) - 1;
 }
@@ -180,6 +181,25 @@ int ProgramBuilder::reduce_row(ValueId id) {
   line.op = chain_.value(id).op;
   line.args = {value(chain_.value(id).operands[0].value, identity(rank_))};
   return append(line, id);
+}
+
+// Gives a vector over the reduced dimensions, with its elements side by side, the steps of a tensor
+// that has one for each block.
+void ProgramBuilder::repeat_in_blocks(const DimMap& map, TensorUse& tensor) const {
+  const FusionGroup& group = fusion_.groups[group_];
+  const auto& summed = group.row_reductions->summed;
+  if (static_cast<int>(tensor.steps.size()) != static_cast<int>(group.shape.size())) return;
+  if (llvm::any_of(map, [&](int d) { return d < 0 || !llvm::is_contained(summed, d); })) return;
+  i64 step = 1;
+  for (int d : llvm::reverse(summed)) {
+    if (tensor.steps[d] != step) return;
+    step *= group.shape[d].size;
+  }
+  tensor.period = step;
+  for (int d : llvm::reverse(kept_dims(group))) {
+    tensor.steps[d] = step;
+    step *= group.shape[d].size;
+  }
 }
 
 int ProgramBuilder::constant(ValueId id) {

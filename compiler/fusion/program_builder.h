@@ -50,6 +50,7 @@ class ProgramBuilder {
   // Which dimension indexes one of size 1 makes no difference, and must not make a second line.
   DimMap canonical(ValueId id, DimMap map) const;
   void step_by_blocks(const DimMap& kept, TensorUse& tensor) const;
+  void repeat_in_blocks(const DimMap& map, TensorUse& tensor) const;
   int append(ProgramLine line, ValueId id);
   int append_given(ValueId id, int index);
   std::string unique_name(const std::string& name);

@@ -35,7 +35,9 @@ CATENARY_DEVICE i64 element_offset(const Coord& at) {
   } else if constexpr (kOperand.stride.at[kDim] == 0) {
     return element_offset<kOperand, kDim + 1>(at);
   } else {
-    return static_cast<i64>(at.dim[kDim]) * kOperand.stride.at[kDim] +
+    constexpr u32 kPeriod = kDim == kMaxDims - 1 ? kOperand.period : 0;
+    const u32 index = kPeriod > 0 ? at.dim[kDim] % (kPeriod > 0 ? kPeriod : 1) : at.dim[kDim];
+    return static_cast<i64>(index) * kOperand.stride.at[kDim] +
            element_offset<kOperand, kDim + 1>(at);
   }
 }

@@ -80,6 +80,7 @@ struct Operand {
   // Above 1, of an output: one number for each row and this many columns. Strides then count
   // 1 / columns of an element.
   i32 columns = 1;
+  i32 period = 0;        // above 0, of a load: its columns repeat after as many
   i64 stride_group = 0;  // elements per group
   Dims stride = {};      // elements per step of each iteration dimension
   constexpr bool operator==(const Operand&) const = default;

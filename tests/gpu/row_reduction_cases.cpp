@@ -57,6 +57,21 @@ std::string heads(int m, int j, int c, int k, const char* dtype) {
       m, j, c, k, dtype, 1.0 / c);
 }
 
+// Q and K with a norm of each head, V without.
+std::string qkv(int m, int heads, int k) {
+  return fmt::format(
+      "chain a(input x: bf16[{0}, {2}], weight wq: bf16[{1}, 128, {2}], weight wk: bf16[2, 128, "
+      "{2}],"
+      "\n        weight wv: bf16[264, {2}], weight gq: bf16[128], weight gk: f32[128]) {{\n"
+      "  q = contract \"mk,jck->mjc\"(x, wq)\n  k = contract \"mk,jck->mjc\"(x, wk)\n"
+      "  v = contract \"mk,nk->mn\"(x, wv)\n"
+      "  a = rsqrt(add(mul(sum \"mjc->mj\"(square(q)), 0.0078125), 0.00001))\n"
+      "  b = rsqrt(add(mul(sum \"mjc->mj\"(square(k)), 0.0078125), 0.00001))\n"
+      "  nq = mul(mul(q, a @ \"mj\"), gq)\n  nk = mul(mul(k, b @ \"mj\"), gk)\n"
+      "  return nq: bf16, nk: bf16, v: bf16 }}",
+      m, heads, k);
+}
+
 const char* const kExperts =
     "chain a(input x: bf16[700, 264], weight w: bf16[5, 3, 128, 264], input e: i32[5]) {\n"
     "  h = silu(contract \"mk,ejck->mjc\"(x, w) ragged m by e over e)\n";
@@ -92,6 +107,8 @@ std::vector<WrittenCase> row_reduction_cases() {
        {"q: e4m3, s: f32 strides[1, 521]", "q: e5m2, s: bf16", "q: e4m3, s: f32, h: bf16"}) {
     cases.push_back(made(returns, blocks("521", 5, 128, 520, returns)));
   }
+  for (const char* tile : {"", "128x128x64g2s6", "128x256x64g2s4", "64x128x64p2s7"})
+    cases.push_back(made("qkv", qkv(521, 8, 1032), tile));
   for (const char* tile : {"", "128x128x64g2s4", "64x128x64p2s5"})
     cases.push_back(made("dual", dual(521, 3, 1032), tile));
   for (const char* tile : {"", "128x128x128g2s6", "64x128x128p2s8"})

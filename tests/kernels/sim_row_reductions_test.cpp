@@ -130,6 +130,7 @@ TEST_SUITE("reductions of rows, in the simulator") {
              {"softmax", softmax(128), "128x128x64p2s3"},
              {"softmax", softmax(8), "64x64x64g1s3", 8},
              {"heads", kHeads, "64x64x64p2s3", 64},
+             {"heads", kHeads, "64x192x64p2s2", 64},
              {"heads", kHeads, "128x64x64p2s3", 64}});
   }
 
@@ -172,6 +173,33 @@ TEST_SUITE("reductions of rows, in the simulator") {
     run_all({{"experts", experts, "64x128x64p2s3", 128, 0, ends},
              {"experts", experts, "128x128x64p2s3", 128, 0, ends},
              {"fp8", fp8, "128x128x128g2s3"}});
+  }
+
+  TEST_CASE("three weights in one launch, two of them with a norm of each head") {
+    const std::string text =
+        "chain a(input x: bf16[200, 72], weight wq: bf16[3, 128, 72], weight wk: bf16[1, 128, "
+        "72],\n"
+        "        weight wv: bf16[72, 72], weight gq: bf16[128], weight gk: f32[128]) {\n"
+        "  q = contract \"mk,jck->mjc\"(x, wq)\n  k = contract \"mk,jck->mjc\"(x, wk)\n"
+        "  v = contract \"mk,nk->mn\"(x, wv)\n"
+        "  a = rsqrt(add(sum \"mjc->mj\"(square(q)), 0.00001))\n"
+        "  b = rsqrt(add(sum \"mjc->mj\"(square(k)), 0.00001))\n"
+        "  nq = mul(mul(q, a @ \"mj\"), gq)\n  nk = mul(mul(k, b @ \"mj\"), gk)\n"
+        "  return nq: bf16, nk: bf16, v: bf16 }";
+    for (const char* tile : {"64x128x64g1s3", "128x128x64p2s3", "128x256x64g2s2"}) {
+      CAPTURE(tile);
+      SimulatedChainOptions options;
+      options.plan.force_tile = tile;
+      options.fill = FillKind::kNormal;
+      options.sm_count = 7;
+      auto chain = SimulatedChain::make(text, options);
+      REQUIRE(chain);
+      REQUIRE(chain->plan().buckets[0].kernels.size() == 1);
+      CHECK(chain->plan().buckets[0].kernels[0].beside.size() == 2);
+      CHECK(reduces_rows(chain->plan()));
+      const std::string failure = first_failure(*chain, tile, 3);
+      CHECK_MESSAGE(failure == "", failure);
+    }
   }
 
   TEST_CASE("random chains") {

@@ -8,6 +8,7 @@ namespace catenary::testing {
 
 inline constexpr const char* kRowReductions = "row reductions, two blocks in a tile";
 inline constexpr const char* kRowSoftmax = "row reductions, two passes past the columns";
+inline constexpr const char* kRowHeads = "row reductions, a gain that repeats in blocks";
 inline constexpr const char* kRowReductionsFile = "epilogue/row_reductions.cuh";
 
 inline constexpr MutantBase kRowReductionsBases[] = {
@@ -15,6 +16,12 @@ inline constexpr MutantBase kRowReductionsBases[] = {
      .chain = "chain a(input x: bf16[100, 72], weight w: bf16[3, 64, 72]) {\n"
               "  h = contract \"mk,jck->mjc\"(x, w)\n  s = reduce_max \"mjc->mj\"(abs(h))\n"
               "  q = mul(h, s @ \"mj\")\n  return q: bf16, s: f32 }",
+     .tile = "64x128x64p2s3",
+     .sm_count = 2},
+    {.name = kRowHeads,
+     .chain = "chain a(input x: bf16[100, 72], weight w: bf16[3, 64, 72], weight g: bf16[64]) {\n"
+              "  h = contract \"mk,jck->mjc\"(x, w)\n  s = reduce_max \"mjc->mj\"(abs(h))\n"
+              "  q = mul(add(h, s @ \"mj\"), g)\n  return q: bf16 }",
      .tile = "64x128x64p2s3",
      .sm_count = 2},
     {.name = kRowSoftmax,
@@ -89,6 +96,13 @@ inline constexpr Mutant kRowReductionsMutants[] = {
      .text = "element_offset<kOutput>(at) / kOutput.columns",
      .in_place = "element_offset<kOutput>(at)",
      .faults = "out_of_bounds unwritten"},
+    {.name = "row_reductions_no_period",
+     .planted = "a vector over a block goes on past it",
+     .base = kRowHeads,
+     .file = "epilogue/vec.cuh",
+     .text = "kPeriod > 0 ? at.dim[kDim] % (kPeriod > 0 ? kPeriod : 1) : at.dim[kDim]",
+     .in_place = "at.dim[kDim]",
+     .faults = "out_of_bounds mismatch"},
     {.name = "row_reductions_one_pass",
      .planted = "the second pass is left out",
      .base = kRowSoftmax,
