@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "ir/dependence.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace catenary {
@@ -21,18 +22,6 @@ struct ScaledRows {
   llvm::SmallVector<Factor, 2> rows;     // one number for each row, or for all
   llvm::SmallVector<Factor, 2> columns;  // vectors along K
 };
-
-std::vector<bool> depend_on_reductions(const VerifiedChain& chain) {
-  std::vector<bool> depend(chain.num_values(), false);
-  for (ValueId id = 0; id < chain.num_values(); ++id) {
-    const Value& v = chain.value(id);
-    const bool per_element = is_elementwise(v.op) || v.op == Op::kCast;
-    depend[id] = is_reduction(v.op) ||
-                 (per_element &&
-                  llvm::any_of(v.operands, [&](const Use& use) { return depend[use.value]; }));
-  }
-  return depend;
-}
 
 // Finds the operands that are rewritten.
 class NormFinder {

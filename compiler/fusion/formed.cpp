@@ -6,6 +6,7 @@
 #include <set>
 
 #include "compiler/fusion/edit_groups.h"
+#include "ir/dependence.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace catenary {
@@ -164,7 +165,7 @@ class Trace {
 class OperandFormer {
  public:
   OperandFormer(const VerifiedChain& chain, FusionPlan& plan)
-      : chain_(chain), plan_(plan), depends_on_sum_(depend_on_sums(chain)) {
+      : chain_(chain), plan_(plan), depends_on_sum_(depend_on_reductions(chain)) {
     users_.resize(chain.num_values());
     for (ValueId id = 0; id < chain.num_values(); ++id) {
       for (const Use& use : value(id).operands) users_[use.value].push_back(id);
@@ -319,17 +320,6 @@ class OperandFormer {
 };
 
 }  // namespace
-
-std::vector<bool> depend_on_sums(const VerifiedChain& chain) {
-  std::vector<bool> depend(chain.num_values(), false);
-  for (ValueId id = 0; id < chain.num_values(); ++id) {
-    const Value& v = chain.value(id);
-    depend[id] = is_reduction(v.op) ||
-                 (is_per_element(v.op) &&
-                  llvm::any_of(v.operands, [&](const Use& use) { return depend[use.value]; }));
-  }
-  return depend;
-}
 
 bool form_operands_inside(const VerifiedChain& chain, FusionPlan& plan) {
   return OperandFormer(chain, plan).run();

@@ -16,9 +16,6 @@
 
 namespace catenary {
 
-// Per value, whether it depends on a reduction by elementwise ops and casts only.
-std::vector<bool> depend_on_sums(const VerifiedChain& chain);
-
 // Moves each such operand into the contractions that read it, with all that only it needs. Says in
 // FusionPlan::kept_apart why an operand that depends on sums of its rows is none. Returns whether
 // one was moved. The plan is complete but for norms inside, sums of rows and copies; gains

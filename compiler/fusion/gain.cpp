@@ -2,7 +2,7 @@
 #include "compiler/fusion/gain.h"
 
 #include "compiler/fusion/edit_groups.h"
-#include "compiler/fusion/formed.h"
+#include "ir/dependence.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace catenary {
@@ -20,7 +20,7 @@ class GainMover {
  public:
   GainMover(const VerifiedChain& chain, FusionPlan& plan, bool but_norms)
       : chain_(chain), plan_(plan) {
-    if (but_norms) left_ = depend_on_sums(chain);
+    if (but_norms) left_ = depend_on_reductions(chain);
     left_.resize(chain.num_values());
     users_.resize(chain.num_values());
     for (ValueId id = 0; id < chain.num_values(); ++id) {
