@@ -80,8 +80,8 @@ struct FusionGroup {
   std::optional<LoadGain> gain;
   std::optional<FormedOperand> formed;           // not both
   llvm::SmallVector<ColumnSums, 1> column_sums;  // of a contraction's group
-  // Of a contraction's group. Its values then are elements of `shape`, or numbers of its other
-  // dimensions.
+  // Only a contraction's group has them. Its values are elements of `shape`, or numbers of the
+  // dimensions that are kept.
   std::optional<RowReductions> row_reductions;
   // The terms of a sum are the column sums of its operand.
   bool adds_column_sums = false;
