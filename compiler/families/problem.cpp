@@ -147,15 +147,31 @@ class ProblemBuilder {
     operand.dequant = dequant;
   }
 
+  // Is the row axis that of an outer dimension, because the rows of each matrix are one?
+  bool has_outer_rows(const ContractionSegment& segment, int column) const {
+    const int rows_dim = static_cast<int>(location(column).strides.size()) - 2;
+    const Axis& row = ContractionAxes::is_of_a(segment, column) ? axes_.m : axes_.n;
+    const Contraction& c = contraction(segment);
+    for (const auto* labels : {&c.m, &c.n, &c.batch}) {
+      for (const ContractionLabel& label : *labels) {
+        if (ContractionAxes::dim_of(segment, label, column) == rows_dim)
+          return label.size == Dim{1, false} && !(row.extent == Extent(1));
+      }
+    }
+    return false;
+  }
+
   // K is the last dimension and the row (M or N) the one before; all other labels step over whole
-  // matrices.
+  // matrices. Blocks of several rows are of one matrix.
   bool has_rows_by_k(const ContractionSegment& segment, int column, const MatrixOperand& q) const {
     const auto& strides = location(column).strides;
     const int rank = static_cast<int>(strides.size());
     const auto& terms = contraction(segment).k;
     const i64 matrix = rank > 2 ? strides[rank - 3] : 0;
     const auto is_whole = [&](i64 step) { return step == 0 || (matrix > 0 && step % matrix == 0); };
+    const i64 block_rows = axes_.rows_of_block(context_, column);
     return terms.size() == 1 && ContractionAxes::dim_of(segment, terms[0], column) == rank - 1 &&
+           (block_rows == 1 || !has_outer_rows(segment, column)) &&
            ((column == segment.a ? axes_.m : axes_.n).extent == Extent(1) ||
             q.stride_row == strides[rank - 2]) &&
            llvm::all_of(q.stride_batch.at, is_whole) && is_whole(q.stride_group);

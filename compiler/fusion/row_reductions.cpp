@@ -14,7 +14,11 @@ using Kind = FusionGroup::Kind;
 class Absorption {
  public:
   Absorption(const VerifiedChain& chain, const FusionPlan& plan, int target)
-      : chain_(chain), plan_(plan), target_(target), inside_(chain.num_values(), false) {
+      : chain_(chain),
+        plan_(plan),
+        target_(target),
+        inside_(chain.num_values(), false),
+        depend_(chain.num_values(), false) {
     for (ValueId id : group(target).values) inside_[id] = true;
     for (int g = target + 1; g < static_cast<int>(plan.groups.size()); ++g) {
       if (takes(g)) absorb(g);
@@ -43,6 +47,7 @@ class Absorption {
                              ? chain_.info(source.anchors[0].value).summed
                              : found_.summed;
     return llvm::all_of(source.values, [&](ValueId id) { return computes(id, inside, summed); }) &&
+           numbers_depend_on_reductions(source) &&
            llvm::any_of(source.values, [&](ValueId id) { return reads_inside(id); });
   }
 
@@ -64,6 +69,20 @@ class Absorption {
   bool reads_inside(ValueId id) const {
     return llvm::any_of(chain_.value(id).operands,
                         [&](const Use& use) { return inside_[use.value]; });
+  }
+
+  // The kernel has a row's numbers after a pass. One that no reduction gives keeps another kernel.
+  bool numbers_depend_on_reductions(const FusionGroup& source) const {
+    std::vector<bool> depend = depend_;
+    return llvm::all_of(source.values, [&](ValueId id) {
+      depend[id] = depends(id, depend);
+      return depend[id] || is_whole(id);
+    });
+  }
+  bool depends(ValueId id, const std::vector<bool>& depend) const {
+    return is_reduction(chain_.value(id).op) ||
+           llvm::any_of(chain_.value(id).operands,
+                        [&](const Use& use) { return depend[use.value]; });
   }
 
   // Does an output take the place of an input? Other rows and blocks may still read it.
@@ -129,7 +148,10 @@ class Absorption {
 
   void absorb(int g) {
     groups_.push_back(g);
-    for (ValueId id : group(g).values) inside_[id] = true;
+    for (ValueId id : group(g).values) {
+      inside_[id] = true;
+      depend_[id] = depends(id, depend_);
+    }
     if (group(g).kind != Kind::kReduction) return;
     const ValueId id = group(g).anchors[0].value;
     const auto& summed = chain_.info(id).summed;
@@ -141,6 +163,7 @@ class Absorption {
   const FusionPlan& plan_;
   int target_;
   std::vector<bool> inside_;  // computed by the kernel
+  std::vector<bool> depend_;  // on a reduction of the kernel
   llvm::SmallVector<int, 4> groups_;
   RowReductions found_;
 };

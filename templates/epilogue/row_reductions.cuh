@@ -87,7 +87,9 @@ struct RowReductions {
     }
   }
 
-  // X
+  // The numbers of the warp's rows for a block whose columns begin at n, from pass kPass on.
+  // `load(i, columns, d)` gives the columns and accumulators of the block's subtile i. All lanes
+  // execute it.
   template <int kPass, int kAccumulators, class P, class Load>
   static CATENARY_DEVICE void run(const P& params, const Rows (&rows)[2], u32 n, u32 n_end,
                                   Load load, Numbers (&numbers)[2]) {

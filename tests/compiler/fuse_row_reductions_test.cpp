@@ -118,6 +118,12 @@ TEST_CASE("what stays apart") {
       chain_of("  t = sum \"mjc->jc\"(h)\n  u = add(h, t @ \"jc\")\n  s = sum \"mjc->mj\"(u)\n"
                "  return s: f32"));
   CHECK_FALSE(later.plan.has_row_reductions);
+  // A number that no reduction gives, beside others.
+  const Fused beside =
+      fused(chain_of("  s = reduce_max \"mjc->mj\"(abs(h))\n  u = exp(r)\n  v = mul(s, u)\n"
+                     "  y = mul(h, v @ \"mj\")\n  return y: bf16, v: f32, u: f32",
+                     kRowInput));
+  CHECK_FALSE(beside.plan.has_row_reductions);
   // An output in place of an input, which other blocks may still read.
   const Fused in_place =
       fused(chain_of("  s = add(reduce_max \"mjc->mj\"(abs(h)), r)\n  y = mul(h, s @ \"mj\")\n"

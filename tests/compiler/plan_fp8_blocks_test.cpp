@@ -157,6 +157,13 @@ TEST_CASE("what is refused, and elsewhere") {
       "  y = contract \"mk,kn->mn\"(dequant(x, s) block (1, 128), dequant(w, t) block (128, "
       "128))\n  return y: bf16 }",
       "'w' is not a matrix with the summed label innermost");
+  // Each matrix has one row, and scales of its own.
+  check_refused(
+      "chain a(input x: e4m3[64, 256], input s: f32[64, 2], weight w: e4m3[64, 1, 256],\n"
+      "        weight t: f32[64, 1, 2]) {\n"
+      "  y = contract \"mk,jck->mjc\"(dequant(x, s) block (1, 128), dequant(w, t) block (128, "
+      "128))\n  return y: bf16 }",
+      "'w' is not a matrix with the summed label innermost");
 }
 
 TEST_CASE("two products over one activation are a dual GEMM where their blocks agree") {
