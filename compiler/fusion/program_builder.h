@@ -45,7 +45,8 @@ class ProgramBuilder {
   int load_column_sums(ValueId id);
 
  private:
-  // The dimensions of the program that index a value: all, or those that row reductions keep.
+  // The dimensions of the program that index a value: all of them, or the ones that row reductions
+  // keep.
   DimMap own_dims(ValueId id) const;
   // Which dimension indexes one of size 1 makes no difference, and must not make a second line.
   DimMap canonical(ValueId id, DimMap map) const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The algebraic form of norms in the simulator, against the reference of a chain with the word: as
 // the planner chooses, in every family, with and without a gain, of rows in bf16, f16 and f32, and
-// of rows that a kernel before has computed.
+// after a kernel that computes the rows.
 #include <doctest/doctest.h>
 
 #include "compiler/kernel_family.h"

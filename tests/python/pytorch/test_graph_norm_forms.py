@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Norms before products as models write them: which are parts of regions, of which rows, and what is said of others."""
+"""Norms before products as models write them: which ones are parts of regions, and the reasons for others."""
 
 import os
 import re

@@ -61,7 +61,7 @@ class Axes:
         return [tuple(axis for place, axis in places if place == d) for d in range(len(made))]
 
     def join(self, a: int, b: int) -> None:
-        """Makes one axis of two, of which b follows a wherever one of them is. No axis is split afterwards."""
+        """Makes axes a and b one: b follows a wherever either is. No axis is split afterwards."""
         self._joined[a, b] = self.add(self._sizes[a] * self._sizes[b])
 
     def _split(self, axes: Sequence[int]) -> tuple[int, ...]:

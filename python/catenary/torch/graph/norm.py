@@ -338,7 +338,7 @@ def _has(e: Expression, op: str) -> bool:
 
 
 def _parts(e: Expression, before: bool = True) -> list[tuple[Any, ...]]:
-    """The operations of an expression, each once. `before`: with those that sums are of."""
+    """The operations of an expression, each once. `before`: also those inside sums."""
     found: dict[int, tuple[Any, ...]] = {}
     queue = [e]
     while queue:

@@ -15,7 +15,7 @@ class RowForm:
     """Values that are computed from the rows of x.
 
     Args:
-        x: a tensor of labels `labels`, of which `rows` are the first and the norm's dimension is the last.
+        x: a tensor with the labels `labels`: first `rows`, and last the norm's dimension.
         vectors: one dimension each, that of the norm.
     """
 
