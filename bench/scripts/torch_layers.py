@@ -10,6 +10,7 @@ input. Results are compared with eager's; a contender that differs is not timed.
     inductor         torch.compile, mode max-autotune-no-cudagraphs
     catenary         one chain for each layer, with PDL; the gains of the norms as PyTorch has them
     catenary-folded  the gains folded into the weights that follow them
+    catenary-algebraic  as `catenary`, with roundings of normalised rows that may be dropped (`algebraic_norms`)
 
 `copy_share` is the weights' bytes over the time, over the rate of a device copy in the same run, which counts the
 bytes read and written.
@@ -33,7 +34,7 @@ EPSILON = 1e-5
 MODELS = {"llama-3-8b": (4096, 4096, 1024, 14336, False), "qwen2.5-7b": (3584, 3584, 512, 18944, True),
           "gpt-oss-20b": (2880, 4096, 512, 0, True)}
 TINY = (128, 128, 64, 192, True)
-CONTENDERS = ("eager", "inductor", "catenary", "catenary-folded")
+CONTENDERS = ("eager", "inductor", "catenary", "catenary-folded", "catenary-algebraic")
 # The largest allowed difference over the largest value: not all contenders round the normalised rows to bf16.
 LARGEST_ERROR = 0.03
 
@@ -117,11 +118,11 @@ def fold(layer):
     return parameters
 
 
-def make(name, layers, x, a, engine):
+def make(name, layers, x, a, engines):
     """A step of a contender: all layers, each on the result of the one before. Returns the step and its results."""
     results = {}
     if name.startswith("catenary"):
-        folded = name.endswith("folded")
+        folded, engine = name.endswith("folded"), engines[name.endswith("algebraic")]
         chain, names = layers[0].chain(x.shape[0], folded)
         executable = engine.prepare(chain)
         weights = [fold(layer) if folded else dict(layer.named_parameters()) for layer in layers]
@@ -167,7 +168,7 @@ def copy_tbs(device):
     return 2 * source.numel() / us / 1e6
 
 
-def measure(sizes, rows, options, device, engine):
+def measure(sizes, rows, options, device, engines):
     torch.manual_seed(0)
     layers = [Layer(*sizes, device) for _ in range(options.layers)]
     x = torch.randn(rows, sizes[0], device=device, dtype=torch.bfloat16)
@@ -176,7 +177,7 @@ def measure(sizes, rows, options, device, engine):
     replays, expected = {}, None
     for name in options.contenders:
         torch._dynamo.reset()
-        step, results, plan = make(name, layers, x, a, engine)
+        step, results, plan = make(name, layers, x, a, engines)
         replays[name] = Replay(step, layers[0])
         replays[name].run()
         entry = row["contenders"][name] = {}
@@ -218,14 +219,14 @@ def main(arguments=None):
         options.rounds, options.layers = 1, 2
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     options.copy_tbs = copy_tbs(device)
-    engine = catenary.Engine(device=None if device.type == "cuda" else "sim")
+    engines = [catenary.Engine(device=None if device.type == "cuda" else "sim", algebraic_norms=one) for one in (False, True)]
     record = {"kind": "decoder layers", "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
               "torch": torch.__version__, "cuda": torch.version.cuda, "catenary": catenary.__version__, "commit": commit(),
               "date": datetime.date.today().isoformat(), "mode": MODE, "rounds": options.rounds, "layers": options.layers,
               "dtype": "bf16", "copy_tbs": round(options.copy_tbs, 4), "table": []}
     for model in options.models.split(","):
         for rows in map(int, options.rows.split(",")):
-            row = {"model": model, **measure(TINY if options.tiny else MODELS[model], rows, options, device, engine)}
+            row = {"model": model, **measure(TINY if options.tiny else MODELS[model], rows, options, device, engines)}
             record["table"].append(row)
             Path(options.out).write_text(json.dumps(record, indent=1) + "\n")
             for name, entry in row["contenders"].items():

@@ -19,8 +19,8 @@ def row_of(tmp_path, model, *contenders):
 
 
 def test_chains_are_the_modules(tmp_path):
-    entries = row_of(tmp_path, "llama-3-8b", "eager", "catenary", "catenary-folded")
-    assert len(entries) == 3 and all("error" not in entry and entry["us"] > 0 for entry in entries.values())
+    entries = row_of(tmp_path, "llama-3-8b", "eager", "catenary", "catenary-folded", "catenary-algebraic")
+    assert len(entries) == 4 and all("error" not in entry and entry["us"] > 0 for entry in entries.values())
 
 
 def test_a_wrong_result_is_not_timed(tmp_path, monkeypatch):
