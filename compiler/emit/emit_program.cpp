@@ -232,16 +232,26 @@ class ProgramPrinter {
     }
   }
 
-  // Little to do for each value: few results, and few ops, of one instruction each (those that
-  // round at most once).
+  // Little to do for each element: few results, and few ops, of one instruction each (those that
+  // round at most once). A quotient by a number of the row is two products.
   bool is_short() const {
-    constexpr int kMostLines = 3;
-    int lines = 0;
-    for (const ProgramLine& line : program_) {
-      if (line.kind == Kind::kCompute && op_info(line.op).error > 1) return false;
-      if (line.kind == Kind::kCompute || line.kind == Kind::kStore) ++lines;
+    constexpr int kMostInstructions = 3;
+    int count = 0;
+    llvm::SmallVector<int, 4> results;
+    for (int i = 0; i < size(); ++i) {
+      if (program_[i].kind == Kind::kStore && program_[i].operand.columns == 1)
+        results.push_back(i);
     }
-    return lines <= kMostLines;
+    each_needed(
+        results, [&](int line) { return rows_.is_number(line); },
+        [&](int i) {
+          const ProgramLine& line = program_[i];
+          if (line.kind == Kind::kStore) ++count;
+          if (line.kind != Kind::kCompute) return;
+          const bool by_number = line.op == Op::kDiv && rows_.is_number(line.args[1]);
+          count += by_number ? 2 : op_info(line.op).error <= 1 ? 1 : kMostInstructions + 1;
+        });
+    return count <= kMostInstructions;
   }
 
   // Along which of M and N an operand varies; a scalar counts as a row.

@@ -46,8 +46,15 @@ struct op_sub {
 struct op_mul {
   static CATENARY_DEVICE float apply(float a, float b) { return mul_rn(a, b); }
 };
+// a (1 / b). The scale is a power of 2 that keeps 1 / b normal; a product with it that is not exact
+// gives 0 or an infinity, as a / b does. One divisor of several elements is inverted once. Errors:
+// rcp 2u, mul u.
 struct op_div {
-  static CATENARY_DEVICE float apply(float a, float b) { return div_rn(a, b); }
+  static CATENARY_DEVICE float apply(float a, float b) {
+    const float size = abs_f32(b);
+    const float scale = size > 0x1p125f ? 0x1p-24f : size < 0x1p-102f ? 0x1p24f : 1.0f;
+    return mul_rn(mul_rn(a, scale), rcp_approx(mul_rn(b, scale)));
+  }
 };
 struct op_min {
   static CATENARY_DEVICE float apply(float a, float b) { return min_nan(a, b); }
@@ -59,7 +66,7 @@ struct op_scale {
   static CATENARY_DEVICE float apply(float a, float factor) { return mul_rn(a, factor); }
 };
 struct op_neg {
-  static CATENARY_DEVICE float apply(float x) { return -x; }
+  static CATENARY_DEVICE float apply(float x) { return neg_f32(x); }
 };
 struct op_clamp {
   static CATENARY_DEVICE float apply(float x, float lo, float hi) {

@@ -27,26 +27,27 @@
 namespace catenary {
 
 // Copies the accumulators of one subtile. Register indices are constants. Columns past the tile are
-// zeros.
-template <bool kConstant, int kAccumulators, int kFragments, int kRegisters, int kSubtileRegisters>
+// zeros. One branch is taken on every path: registers that a path leaves undefined would be live
+// from the kernel's start, beside those of the mainloop.
+template <bool kConstant, u32 kFrom = 0, int kAccumulators, int kFragments, int kRegisters,
+          int kSubtileRegisters>
 CATENARY_DEVICE void copy_subtile(float (&out)[kAccumulators][kSubtileRegisters],
                                   const float (&d)[kAccumulators][kFragments][kRegisters],
                                   u32 subtile) {
   constexpr u32 kSubtiles = (kRegisters + kSubtileRegisters - 1) / kSubtileRegisters;
+  if constexpr (kFrom + 1 < kFragments * kSubtiles) {
+    if (subtile != kFrom) return copy_subtile<kConstant, kFrom + 1>(out, d, subtile);
+  }
 #pragma unroll
-  for (u32 i = 0; i < kFragments * kSubtiles; ++i) {
-    if (i != subtile) continue;
+  for (u32 s = 0; s < kAccumulators; ++s) {
 #pragma unroll
-    for (u32 s = 0; s < kAccumulators; ++s) {
-#pragma unroll
-      for (u32 r = 0; r < kSubtileRegisters; ++r) {
-        const u32 from = i % kSubtiles * kSubtileRegisters + r;
-        out[s][r] = from < kRegisters ? d[s][i / kSubtiles][from < kRegisters ? from : 0] : 0.0f;
-      }
-      // If `subtile` is not a constant, this keeps a branch with one move per register. Selects
-      // between all subtiles would be as many instructions as the rest of the epilogue.
-      if constexpr (!kConstant) wgmma_pin(out[s]);
+    for (u32 r = 0; r < kSubtileRegisters; ++r) {
+      const u32 from = kFrom % kSubtiles * kSubtileRegisters + r;
+      out[s][r] = from < kRegisters ? d[s][kFrom / kSubtiles][from < kRegisters ? from : 0] : 0.0f;
     }
+    // If `subtile` is not a constant, this keeps a branch with one move per register. Selects
+    // between all subtiles would be as many instructions as the rest of the epilogue.
+    if constexpr (!kConstant) wgmma_pin(out[s]);
   }
 }
 

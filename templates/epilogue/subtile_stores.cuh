@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the register epilogue stores the results of a subtile. 16-bit results go through the warp's
 // staging buffers: a TMA store writes a whole subtile as a box; a partial one, or an output without
-// a tensor map, is stored by rows. f32 and fp8 results fill whole sectors from registers.
+// a tensor map, is stored by rows. So are fp8 results whose rows are aligned to 16 bytes; others,
+// and f32 results, fill whole sectors from registers.
 //
 //   staging   two buffers, each one subtile of 16-bit results in chunks as subtile_chunk places
 //             them
@@ -362,6 +363,57 @@ struct SubtileStores {
     word[1] = even_lanes >> 16 | (odd_lanes & 0xffff0000u);
   }
 
+  // Are an output's fp8 results staged?
+  static constexpr bool stages_fp8(const Operand& output) { return output.vec >= 16 && !kMMajor; }
+
+  // 16 columns of a row of fp8 results, in the staging of a warp: rows of 64 or 32 bytes.
+  static CATENARY_DEVICE u32 fp8_chunk(u32 staging, u32 row, u32 chunk) {
+    if constexpr (kChunks == 8) {
+      return subtile_chunk<4>(staging, row, chunk);
+    } else {
+      return subtile_column_chunk(staging, row, chunk);
+    }
+  }
+
+  // Stores fp8 results through the staging buffer at offset `buffer`, which is free again after it.
+  // stmatrix takes two pairs, of chunks g and g + 1, as the two 16-bit elements of a lane: in a
+  // staged row, the pairs of both chunks alternate.
+  template <Operand kOutput, class P>
+  static CATENARY_DEVICE void store_staged_fp8(const P& params, u32 staging, Coord coord,
+                                               const Words& result, u32 m, u32 m_end, u32 n,
+                                               u32 n_end) {
+    const u32 lane = threadIdx.x % 32;
+    const auto pairs = [&](u32 g, u32 half) {
+      return result[g][half][0] | result[g + 1][half][0] << 16;
+    };
+    wait_tma_stores<1>();
+    warp_barrier();  // all lanes have read the last subtile
+#pragma unroll
+    for (u32 g = 0; g < kChunks; g += 4) {
+      stmatrix_x4(fp8_chunk(staging, lane % 16, g / 2 + lane / 16),
+                  {pairs(g, 0), pairs(g, 1), pairs(g + 2, 0), pairs(g + 2, 1)});
+    }
+    warp_barrier();
+    constexpr u32 kRowChunks = kChunks / 2;
+    const u32 column = n + lane % kRowChunks * 16;
+    coord.dim[kMaxDims - 1] = column;
+#pragma unroll
+    for (u32 pass = 0; pass < kRowChunks / 2; ++pass) {
+      const u32 in_subtile = pass * (32 / kRowChunks) + lane / kRowChunks;
+      const U32x4 w = ld_shared_v4(fp8_chunk(staging, in_subtile, lane % kRowChunks));
+      const u32 word[4] = {(w.x & 0xffffu) | w.y << 16, (w.z & 0xffffu) | w.w << 16,
+                           w.x >> 16 | (w.y & 0xffff0000u), w.z >> 16 | (w.w & 0xffff0000u)};
+      coord.dim[kMaxDims - 2] = m + in_subtile;
+      u8* p = static_cast<u8*>(params.ptr[kOutput.slot]) + element_offset<kOutput>(coord);
+      const bool in_row = m + in_subtile < m_end;
+      if (in_row && column + 16 <= n_end) store_words<4, false>(p, word);
+      if constexpr (!kConfig.whole_subtiles_n) {
+        const u32 first[2] = {word[0], word[1]};
+        if (in_row && column + 8 == n_end) store_words<2, false>(p, first);
+      }
+    }
+  }
+
   // Stores fp8 results from registers: four lanes fill a sector with 32 columns of a row.
   template <Operand kOutput, class P>
   static CATENARY_DEVICE void store_fp8(const P& params, Coord coord, const Words& result, u32 m,
@@ -398,6 +450,9 @@ struct SubtileStores {
         store_each<kOperand>(params, coord, result[kOutput], m, m_end, n, n_end);
       } else if constexpr (kOperand.dtype == DType::kF32) {
         store_pairs<kOperand>(params, coord, result[kOutput], m, m_end, n, n_end);
+      } else if constexpr (is_fp8(kOperand.dtype) && stages_fp8(kOperand)) {
+        store_staged_fp8<kOperand>(params, staging + buffer, coord, result[kOutput], m, m_end, n,
+                                   n_end);
       } else if constexpr (is_fp8(kOperand.dtype)) {
         store_fp8<kOperand>(params, coord, result[kOutput], m, m_end, n, n_end);
       } else if constexpr (kMMajor) {

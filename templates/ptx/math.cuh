@@ -92,6 +92,14 @@ CATENARY_DEVICE float abs_f32(float a) {
   return v;
 }
 
+// NVVM folds -(a < b ? 1 : 0) to a selection of -1 and -0, for which ptxas 13.0 forms an integer
+// that has no -0. It does not see through this.
+CATENARY_DEVICE float neg_f32(float a) {
+  float v;
+  asm("neg.f32 %0, %1;" : "=f"(v) : "f"(a));
+  return v;
+}
+
 CATENARY_DEVICE float min_nan(float a, float b) {
   float v;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(v) : "f"(a), "f"(b));

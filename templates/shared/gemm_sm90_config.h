@@ -126,7 +126,7 @@ struct GemmSm90Config {
   // the epilogue reduces rows.
   constexpr i32 registers_with(i32 sets) const {
     const i32 spare = schedule.ping_pong ? (ragged.kind != Ragged::kNone ? 4 : 8) : dual ? 6 : 10;
-    const i32 free = epilogue.reduced_columns > 1 ? 0 : spare;
+    const i32 free = spare;
     const i32 scales = 2 * scale_registers() - free;
     return accumulator_registers() + sets * (tile.block_n / 2) + (scales > 0 ? scales : 0);
   }

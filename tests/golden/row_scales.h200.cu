@@ -1,4 +1,4 @@
-// catenary | target sm_90a (h200) | kernel ctn_row_scales_k0_gemm_m128n128k128
+// catenary | target sm_90a (h200) | kernel ctn_row_scales_k0_gemm_m256n128k128
 // chain:
 //   chain row_scales(
 //       input x: e4m3[1024, 2048],
@@ -21,7 +21,7 @@
 //     q = cast(t16, e4m3)
 //     return q: e4m3, s: f32
 //   }
-// plan: gemm_sm90: tile 128x128x128, 2 cooperative warpgroups, 6 stages, 224 KiB shared
+// plan: gemm_sm90: tile 256x128x128, 2 cooperative warpgroups, 4 stages, 224 KiB shared
 //   't7' is a contraction: it reads its operands from memory; it reduces 128 columns of its tiles to 't11'
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'sx'
@@ -30,9 +30,9 @@
 //   slot 4: parameter 'b'
 //   slot 5: output 'q'
 //   slot 6: output 's'
-//   map 0: 'x' as 2048 x 1024 e4m3 in boxes of 128 x 128
+//   map 0: 'x' as 2048 x 1024 e4m3 in boxes of 128 x 256
 //   map 1: 'w' as 2048 x 4096 e4m3 in boxes of 128 x 128
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_row_scales_k0_gemm_m128n128k128.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_row_scales_k0_gemm_m256n128k128.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
@@ -42,7 +42,7 @@ __device__ constexpr GemmSm90Config kConfig{
     .b = {.map = 1, .weight = true},
     .block_scaled = true, .scale_a = {.slot = 1, .rows = 1, .columns = 128, .stride_row = 16, .stride_column = 1},
     .scale_b = {.slot = 3, .rows = 128, .columns = 128, .stride_row = 16, .stride_column = 1},
-    .tile = {.block_m = 128, .block_n = 128, .stages = 6},
+    .tile = {.block_m = 256, .block_n = 128, .stages = 4},
     .schedule = {.consumers = 2, .split_k = 1, .tile_swizzle = 8},
     .epilogue = {.in_registers = true, .vec = 8, .reduced_columns = 128},
 };
@@ -102,5 +102,5 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(384, 1)
-ctn_row_scales_k0_gemm_m128n128k128(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
+ctn_row_scales_k0_gemm_m256n128k128(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 

@@ -16,6 +16,19 @@ std::vector<WrittenCase> math_cases() {
        "  return c: f32, d: f32, e: bf16, s: f32 }",
        {},
        {}},
+      {"negated comparisons: -0 where they are false",
+       "chain a(input x: f32[70, 48], input y: f16[70, 48]) {\n"
+       "  a = neg(ge(x, y))\n  b = neg(lt(x, 0))\n  c = scale(eq(x, y), -1)\n"
+       "  d = neg(select(gt(x, y), 1, 0))\n  return a: f32, b: f16, c: bf16, d: f32 }",
+       {},
+       {}},
+      {"quotients: by rows, by large and small numbers, by 0",
+       "chain a(input x: f32[70, 48], input y: f32[70, 48], input r: f32[70]) {\n"
+       "  a = div(x, y)\n  b = div(x, r @ \"m\")\n  c = div(scale(x, 1e-30), scale(y, 1e-38))\n"
+       "  d = div(scale(x, 1e30), scale(y, 1e38))\n  e = div(x, 0)\n"
+       "  return a: f32, b: f32, c: f32, d: f32, e: f32 }",
+       {},
+       {}},
       {"roots, powers, logarithm, erf, sine, cosine",
        "chain a(input x: f32[65, 37] align 4, input y: bf16[65, 37] align 2) {\n"
        "  p = add(abs(x), 0.125)\n  a = add(sqrt(p), rsqrt(p))\n  b = add(recip(p), exp2(y))\n"

@@ -39,6 +39,7 @@ extern "C" __global__ void __launch_bounds__(256) math_exact(const __grid_consta
   store(out, 8 * kValues + t, abs_f32(c));
   store(out, 9 * kValues + t, sqrt_rn(a));
   store(out, 10 * kValues + t, rcp_rn(a));
+  store(out, 11 * kValues + t, neg_f32(c));
 }
 
 // The input: a list for each function.

@@ -151,6 +151,7 @@ TEST_CASE("minima, maxima and signs") {
   CHECK(min_nan(-3.0f, 2.0f) == -3.0f);
   CHECK(max_nan(-3.0f, 2.0f) == 2.0f);
   CHECK(abs_f32(-kInf) == kInf);
+  CHECK(as_bits(neg_f32(0.0f)) == 0x80000000u);
 }
 
 TEST_CASE("arithmetic rounds once, keeps subnormals, and has one NaN") {
@@ -180,6 +181,7 @@ TEST_CASE("an accumulator in flight as an operand of a host shim is a fault") {
       [=] { f32_to_f16(v); },
       [=] { f32_to_tf32(bits); },
       [=] { abs_f32(v); },
+      [=] { neg_f32(v); },
       [=] { rsqrt_approx(v); },
       [=] { sqrt_rn(v); },
       [=] { rcp_rn(v); },

@@ -96,6 +96,11 @@ CATENARY_DEVICE float abs_f32(float a, sim::Site at = sim::here()) {
   return __builtin_fabsf(a);
 }
 
+CATENARY_DEVICE float neg_f32(float a, sim::Site at = sim::here()) {
+  sim::use(a, sim::in(at, __func__));
+  return -a;
+}
+
 CATENARY_DEVICE float min_nan(float a, float b, sim::Site at = sim::here()) {
   sim::use(a, sim::in(at, __func__));
   sim::use(b, sim::in(at, __func__));
