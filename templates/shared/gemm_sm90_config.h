@@ -121,13 +121,12 @@ struct GemmSm90Config {
   constexpr i32 scale_registers() const {
     return block_scaled ? warpgroup_m() / 32 + num_accumulators() * scale_blocks().most : 0;
   }
-  // The scales of a k-tile and of the next one have a few registers to themselves, fewer where a
-  // ping-pong warpgroup counts its tiles, rows have groups, or there are two products; none where
-  // the epilogue reduces rows.
+  // Scales of a k-tile and of the next one count only where a ping-pong warpgroup whose rows have
+  // groups leaves them four registers.
   constexpr i32 registers_with(i32 sets) const {
-    const i32 spare = schedule.ping_pong ? (ragged.kind != Ragged::kNone ? 4 : 8) : dual ? 6 : 10;
-    const i32 free = spare;
-    const i32 scales = 2 * scale_registers() - free;
+    constexpr i32 kLeft = 4;
+    const bool few = schedule.ping_pong && ragged.kind != Ragged::kNone;
+    const i32 scales = few ? 2 * scale_registers() - kLeft : 0;
     return accumulator_registers() + sets * (tile.block_n / 2) + (scales > 0 ? scales : 0);
   }
   // How many blocks of B's scales a column tile has columns of, at most, and how many of its

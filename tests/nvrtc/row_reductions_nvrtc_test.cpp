@@ -40,6 +40,14 @@ const Compiled kChains[] = {
                "  h = contract \"mk,jck->mjc\"(dequant(x, t) block (1, 128),\n"
                "                             dequant(w, u) block (128, 128))\n"),
      1},
+    {quantised(
+         "chain gated_blocks(input x: e4m3[4096, 2048], input t: f32[4096, 16],\n"
+         "                   weight w: e4m3[32, 128, 2048], weight u: f32[32, 1, 16],\n"
+         "                   weight v: e4m3[32, 128, 2048], weight o: f32[32, 1, 16]) {\n"
+         "  xs = dequant(x, t) block (1, 128)\n"
+         "  g = contract \"mk,jck->mjc\"(xs, dequant(w, u) block (128, 128))\n"
+         "  h = mul(silu(g), contract \"mk,jck->mjc\"(xs, dequant(v, o) block (128, 128)))\n"),
+     1},
     {quantised("chain rows(input x: e4m3[4096, 2048], input t: f32[4096],\n"
                "           weight w: e4m3[32, 128, 2048], weight u: f32[32, 128]) {\n"
                "  h = mul(mul(contract \"mk,jck->mjc\"(x, w), t @ \"m\"), u @ \"jc\")\n"),
