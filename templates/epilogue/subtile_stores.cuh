@@ -387,7 +387,8 @@ struct SubtileStores {
       return result[g][half][0] | result[g + 1][half][0] << 16;
     };
     wait_tma_stores<1>();
-    warp_barrier();  // all lanes have read the last subtile
+    // All lanes have read the last subtile.
+    warp_barrier();
 #pragma unroll
     for (u32 g = 0; g < kChunks; g += 4) {
       stmatrix_x4(fp8_chunk(staging, lane % 16, g / 2 + lane / 16),

@@ -116,6 +116,31 @@ TEST_CASE("a symbolic number of rows, none among them") {
   run_tiles(cases);
 }
 
+// Rows of results that are aligned to 16 bytes are staged: with whole subtiles, with columns past
+// the matrix (8 of the last 16, or all), with rows of another group, beside 16-bit results by TMA.
+TEST_CASE("staged results") {
+  const auto chain = [](int n, const std::string& rest) {
+    return fmt::format(
+        "chain a(input x: e4m3[152, 272], weight w: e4m3[{0}, 272], weight t: f32[{0}]) {{\n"
+        "  y = mul(contract \"mk,nk->mn\"(x, w), t)\n{1} }}",
+        n, rest);
+  };
+  const std::string experts =
+      "chain a(input x: e4m3[200, 272], weight w: e4m3[5, 144, 272], input ends: i32[5]) {\n"
+      "  y = contract \"mk,enk->mn\"(x, w) ragged m by ends over e\n  return y: e5m2 }";
+  std::vector<Case> cases;
+  for (const char* tile :
+       {"64x128x128p2", "128x128x128g2", "256x128x128g2", "128x64x128p2", "128x192x128g2"}) {
+    cases.push_back({fmt::format("whole {}", tile), chain(384, "  return y: e4m3"), tile});
+    cases.push_back(
+        {fmt::format("tails {}", tile), chain(200, "  return y: e4m3 strides[208, 1]"), tile});
+    cases.push_back({fmt::format("two {}", tile),
+                     chain(336, "  z = add(y, 1)\n  return y: e4m3, z: bf16"), tile});
+    cases.push_back({fmt::format("experts {}", tile), experts, tile});
+  }
+  run_tiles(cases);
+}
+
 // 300 * 2 and -300 * 2 are beyond 448.
 TEST_CASE("results beyond the range are the largest finite value") {
   run_tiles({{"saturated",

@@ -7,6 +7,7 @@
 namespace catenary::testing {
 
 inline constexpr const char* kFp8 = "sm90 fp8";
+inline constexpr const char* kFp8Staged = "sm90 fp8, staged results";
 inline constexpr const char* kFp8PingPong = "sm90 fp8, ping-pong, two sets of sums";
 inline constexpr const char* kFp8Dual = "sm90 fp8 dual GEMM, two sets of sums";
 
@@ -74,6 +75,48 @@ inline constexpr Mutant kFp8Mutants[] = {
      .text = "shuffle_xor(even ? odd_group : even_group, 1)",
      .in_place = "shuffle_xor(even ? even_group : odd_group, 1)",
      .faults = "mismatch"},
+    {.name = "fp8_staged_before_it_is_read",
+     .planted = "staged results in fp8: the next subtile is staged while lanes read the last one",
+     .base = kFp8Staged,
+     .file = kSubtileStoresFile,
+     .text = "// All lanes have read the last subtile.\n    warp_barrier();",
+     .in_place = "",
+     .faults = "race"},
+    {.name = "fp8_read_before_it_is_staged",
+     .planted = "staged results in fp8: lanes read rows that others have not staged",
+     .base = kFp8Staged,
+     .file = kSubtileStoresFile,
+     .text = "warp_barrier();\n    constexpr u32 kRowChunks",
+     .in_place = "constexpr u32 kRowChunks",
+     .faults = "race"},
+    {.name = "fp8_staged_pairs_alternate",
+     .planted = "staged results in fp8: the pairs of two chunks are stored as they alternate",
+     .base = kFp8Staged,
+     .file = kSubtileStoresFile,
+     .text = "const u32 word[4] = {(w.x & 0xffffu) | w.y << 16, (w.z & 0xffffu) | w.w << 16,",
+     .in_place = "const u32 word[4] = {w.x, w.y,",
+     .faults = "mismatch"},
+    {.name = "fp8_staged_past_the_columns",
+     .planted = "staged results in fp8: 16 columns are stored where the matrix has 8",
+     .base = kFp8Staged,
+     .file = kSubtileStoresFile,
+     .text = "if (in_row && column + 16 <= n_end)",
+     .in_place = "if (in_row && column < n_end)",
+     .faults = "out_of_bounds"},
+    {.name = "fp8_staged_last_columns_lost",
+     .planted = "staged results in fp8: the last 8 columns are not stored",
+     .base = kFp8Staged,
+     .file = kSubtileStoresFile,
+     .text = "if (in_row && column + 8 == n_end)",
+     .in_place = "if (in_row && column + 8 == 0)",
+     .faults = "unwritten_output"},
+    {.name = "fp8_staged_past_the_rows",
+     .planted = "staged results in fp8: rows past the matrix are stored",
+     .base = kFp8Staged,
+     .file = kSubtileStoresFile,
+     .text = "const bool in_row = m + in_subtile < m_end;",
+     .in_place = "const bool in_row = true;",
+     .faults = "out_of_bounds"},
 };
 
 }  // namespace catenary::testing
