@@ -148,6 +148,30 @@ Case gated_blocks_case(const Layer& l) {
   return c;
 }
 
+// The same with a result that has a scale for each row and 128 columns. The peer stores bf16.
+Case quantising_gated_case(const Layer& l) {
+  Case c = gated_blocks_case(l);
+  c.name = fmt::format("fp8_blocks_gated_to_blocks/{}/e4m3", c.shape);
+  c.chain = fmt::format(
+      "chain fp8_blocks_gated(input x: e4m3[{0}, {2}], input s: f32[{0}, {3}] strides[1, {0}],\n"
+      "                       weight wg: e4m3[{1}, 128, {2}], weight t: f32[{1}, 1, {3}],\n"
+      "                       weight wu: e4m3[{1}, 128, {2}], weight u: f32[{1}, 1, {3}]) {{\n"
+      "  d = dequant(x, s) block (1, 128)\n"
+      "  g = contract \"mk,jck->mjc\"(d, dequant(wg, t) block (128, 128))\n"
+      "  h = contract \"mk,jck->mjc\"(d, dequant(wu, u) block (128, 128))\n"
+      "  a = mul(silu(g), h)\n"
+      "  z = mul(max(reduce_max \"mjc->mj\"(abs(a)), 0.0001), 0.002232142857142857)\n"
+      "  y = div(a, z @ \"mj\")\n  return y: e4m3, z: f32 strides[1, {0}]\n}}\n",
+      l.m, l.n / 128, l.k, ceil_div(l.k, 128));
+  c.peer.name = "2 cuBLASLt best + our pointwise kernel, no scales, to bf16";
+  std::get<PeerPointwise>(c.peer.steps[2]).chain = fmt::format(
+      "chain gate(input g_16: bf16[{0}, {1}], input u_16: bf16[{0}, {1}]) {{\n"
+      "  y_16 = mul(silu(g_16), u_16)\n  return y_16: bf16\n}}\n",
+      l.m, l.n);
+  c.peer.scratch.push_back({"y_16", contiguous_tensor(DType::kBF16, {l.m, l.n})});
+  return c;
+}
+
 // x [B,G,K], w [G,N,K].
 Case grouped_case(i64 b, i64 g, i64 n, i64 k) {
   Case c = fp8_case("grouped", fmt::format("{}x{}x{}x{}", b, g, n, k), g * product_flops(b, n, k));
@@ -213,6 +237,7 @@ std::vector<Case> fp8_cases() {
   for (const Layer& layer : {Layer{4096, 14336, 4096}, Layer{8192, 8192, 8192}}) {
     for (const bool quantised : {false, true}) cases.push_back(gated_case(layer, quantised));
     cases.push_back(gated_blocks_case(layer));
+    cases.push_back(quantising_gated_case(layer));
   }
   for (const Layer& layer : kDense) cases.push_back(blocks_case(layer, true));
   for (const Layer& layer : {kDense[0], kDense[2]}) cases.push_back(blocks_case(layer, false));
