@@ -4,6 +4,7 @@
 import re
 import sys
 import threading
+import weakref
 
 import pytest
 
@@ -126,6 +127,8 @@ def test_keeps_no_reference(layer):
         layer.direct(layer.x, layer.x, layer.x)
         operators._direct(layer.key, layer.tensors, (), outs)
     assert [sys.getrefcount(t) for t in (*layer.tensors, outs, outs[0], torch.bfloat16)] == before
+    output = weakref.ref(layer.direct())
+    assert output() is None
 
 
 # What the dispatcher, or torch before it, does beside the kernel. Each test fails for a direct call.
@@ -425,6 +428,18 @@ def test_streams_and_graphs():
     layer.x.neg_()
     graph.replay()
     assert torch.equal(y, layer.by_dispatcher(*layer.tensors))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_workspace_is_given_up(made):
+    x, w_gate, w_up = (torch.randn(n, 64, device="cuda", dtype=torch.bfloat16) for n in (16, 96, 96))
+    w_down = torch.randn(64, 96, device="cuda", dtype=torch.bfloat16)
+    with torch.no_grad():
+        wanted = ct.glu_mlp(x, w_gate, w_up, w_down)  # its inner rows are in the workspace
+        before, made[0] = torch.cuda.memory_allocated(), 0
+        for _ in range(3):
+            assert torch.equal(ct.glu_mlp(x, w_gate, w_up, w_down), wanted)
+    assert made[0] == 3 and torch.cuda.memory_allocated() == before
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
