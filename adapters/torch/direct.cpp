@@ -262,9 +262,14 @@ class DirectCall {
     for (const TensorLayout& output : bound_->special.outputs) {
       outputs.push_back(layout(output.sizes, output.strides, output.dtype));
     }
-    const i64 workspace = on_gpu_ ? bound_->executable->workspace_bytes() : 0;
-    if (workspace > 0) prepared.workspace = layout({workspace}, {1}, DType::kI8);
+    const i64 bytes = on_gpu_ ? bound_->executable->workspace_bytes() : 0;
+    Reference workspace;
+    if (bytes > 0) workspace = layout({bytes}, {1}, DType::kI8);
+    // Memory for a tuple may start Python's garbage collector, and with it another thread, which
+    // reads what it has prepared.
+    if (!prepared.outputs.empty()) return;
     prepared.outputs = std::move(outputs);
+    prepared.workspace = std::move(workspace);
   }
 
   // All tensors of the call, as a tuple.
@@ -315,35 +320,42 @@ class DirectCall {
 
   Object* launch(const Prepared& prepared) {
     llvm::SmallVector<void*, 16> addresses;
-    llvm::SmallVector<Reference, 4> outputs;
+    llvm::SmallVector<Reference, 5> made;  // the outputs, then the workspace
     for (const View& view : views_) addresses.push_back(view.address);
     for (const View& view : out_views_) addresses.push_back(view.address);
     for (const Reference& layout : prepared.outputs) {
       if (outs_ != nullptr) break;
-      outputs.push_back(allocate(layout));
+      made.push_back(allocate(layout));
       addresses.push_back(nullptr);
-      if (!address_of(outputs.back(), addresses.back())) return nullptr;
+      if (!address_of(made.back(), addresses.back())) return nullptr;
     }
+    const size_t outputs = made.size();
     LaunchMemory memory;
-    Reference workspace;
     if (prepared.workspace.get() != nullptr) {
-      workspace = allocate(prepared.workspace);
-      if (!address_of(workspace, memory.workspace)) return nullptr;
+      made.push_back(allocate(prepared.workspace));
+      if (!address_of(made.back(), memory.workspace)) return nullptr;
     }
-    if (Error error = launch_without_gil(addresses, memory)) {
+    if (Error error = launch_without_gil(addresses, memory, made)) {
       py_.PyErr_SetString(*py_.PyExc_RuntimeError, error_sentence(std::move(error)).c_str());
       return nullptr;
     }
     if (outs_ != nullptr) return share(outs_).release();
-    return outputs.size() == 1 ? outputs[0].release() : tuple(outputs).release();
+    if (outputs == 1) return made[0].release();
+    return tuple(llvm::MutableArrayRef<Reference>(made).take_front(outputs)).release();
   }
 
   // The driver may wait for the GPU, and the GPU for a thread of Python. The caller's references
-  // keep the tensors. PyEval_RestoreThread may end the thread, which no handler may catch.
-  Error launch_without_gil(llvm::ArrayRef<void*> addresses, LaunchMemory memory) const {
+  // keep the tensors. When the interpreter has ended, PyEval_RestoreThread ends the thread, which
+  // no handler may catch: the thread unwinds without the GIL, so it may own no reference.
+  Error launch_without_gil(llvm::ArrayRef<void*> addresses, LaunchMemory memory,
+                           llvm::MutableArrayRef<Reference> made) const {
+    llvm::SmallVector<Object*, 5> objects;
+    objects.reserve(made.size());
+    for (Reference& reference : made) objects.push_back(reference.release());
     python::ThreadState* thread = py_.PyEval_SaveThread();
     Error error = launch_caught(addresses, memory);
     py_.PyEval_RestoreThread(thread);
+    for (size_t i = 0; i < made.size(); ++i) made[i] = Reference(objects[i]);
     return error;
   }
 

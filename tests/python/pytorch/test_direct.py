@@ -4,6 +4,7 @@
 import re
 import sys
 import threading
+import weakref
 
 import pytest
 
@@ -126,6 +127,8 @@ def test_keeps_no_reference(layer):
         layer.direct(layer.x, layer.x, layer.x)
         operators._direct(layer.key, layer.tensors, (), outs)
     assert [sys.getrefcount(t) for t in (*layer.tensors, outs, outs[0], torch.bfloat16)] == before
+    output = weakref.ref(layer.direct())
+    assert output() is None
 
 
 # What the dispatcher, or torch before it, does beside the kernel. Each test fails for a direct call.
@@ -155,10 +158,32 @@ def test_function_mode_sees_the_operator(layer):
     assert any("run1" in name for name in seen)
 
 
-def test_profiler_sees_the_operator(layer):
-    with torch.no_grad(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+def test_observer_sees_the_operator(layer, tmp_path):
+    """By the callbacks that a profiler has too. Where there is a GPU, torch.profiler attaches CUPTI to the process,
+    for its CPU activities too: it has a process of its own."""
+    observer = torch.profiler.ExecutionTraceObserver()
+    observer.register_callback(str(tmp_path / "trace.json"))
+    with torch.no_grad():
+        observer.start()
         ct.linear(*layer.tensors)
-    assert any(event.key == "catenary::run1" for event in profile.key_averages())
+        observer.stop()
+    observer.unregister_callback()
+    assert '"catenary::run1"' in (tmp_path / "trace.json").read_text()
+
+
+def test_profiler_sees_the_operator():
+    code = """
+import torch, catenary.torch as ct
+from torch.profiler import ProfilerActivity, profile
+tensors = [torch.randn(s, dtype=torch.bfloat16) for s in ((4, 8), (16, 8), (16,))]
+with torch.no_grad():
+    for _ in range(2):
+        ct.linear(*tensors)
+    with profile(activities=[ProfilerActivity.CPU]) as seen:
+        ct.linear(*tensors)
+assert any(event.key == "catenary::run1" for event in seen.key_averages())
+"""
+    run_python(code, CUDA_VISIBLE_DEVICES="")
 
 
 class Logged(torch.Tensor):
@@ -324,6 +349,30 @@ def test_other_threads_run_meanwhile():
     assert seen == [False, True]
 
 
+def test_thread_that_outlives_the_interpreter():
+    """When the call ends, Python ends its thread, which then has no GIL to give references up with."""
+    code = """
+import sys, threading, time, torch
+from catenary.torch import forms, operators
+key = forms.linear("bf16", True, None, False).form.key
+tensors = tuple(torch.randn(s, dtype=torch.bfloat16) for s in ((2048, 1024), (1024, 1024), (1024,)))
+torch.ops.catenary.run1.default(list(tensors), key)
+outputs, started = [], threading.Event()
+def call():
+    started.set()
+    outputs.append(operators._direct(key, tensors))
+class Last:  # of what the interpreter ends: the call ends meanwhile
+    def __del__(self, sleep=time.sleep):
+        sleep(2)
+sys.modules["last"] = Last()
+threading.Thread(target=call, daemon=True).start()
+started.wait()
+time.sleep(0.05)
+assert not outputs
+"""
+    run_python(code)
+
+
 def test_environment_turns_them_off():
     code = "import catenary.torch as ct\nfrom catenary.torch import direct, operators\n"
     for value in ("dispatcher", "python"):
@@ -379,6 +428,18 @@ def test_streams_and_graphs():
     layer.x.neg_()
     graph.replay()
     assert torch.equal(y, layer.by_dispatcher(*layer.tensors))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_workspace_is_given_up(made):
+    x, w_gate, w_up = (torch.randn(n, 64, device="cuda", dtype=torch.bfloat16) for n in (16, 96, 96))
+    w_down = torch.randn(64, 96, device="cuda", dtype=torch.bfloat16)
+    with torch.no_grad():
+        wanted = ct.glu_mlp(x, w_gate, w_up, w_down)  # its inner rows are in the workspace
+        before, made[0] = torch.cuda.memory_allocated(), 0
+        for _ in range(3):
+            assert torch.equal(ct.glu_mlp(x, w_gate, w_up, w_down), wanted)
+    assert made[0] == 3 and torch.cuda.memory_allocated() == before
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
