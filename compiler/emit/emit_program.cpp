@@ -41,11 +41,21 @@ class ProgramPrinter {
     for (const ProgramLine& line : program_) out_ += print(line);
   }
 
-  // The lines that the results need, as elements. Numbers of rows are known.
-  void lines_of(llvm::ArrayRef<int> results) {
+  // The lines that the results need, as elements. Numbers of rows are known, and so is `source`.
+  void lines_of(llvm::ArrayRef<int> results, int source) {
     each_needed(
-        results, [&](int line) { return rows_.is_number(line); },
+        program_, results, [&](int line) { return rows_.is_number(line) || line == source; },
         [&](int line) { out_ += print(program_[line]); });
+  }
+
+  // As parameters.
+  std::string source_parameters(int pass) const {
+    const int line = rows_.source(pass);
+    if (line >= 0) return fmt::format(", const Vec<{}>& {}", text_.vec, variable(line));
+    std::string sums;
+    for (int i = 0; i < text_.accumulators; ++i)
+      sums += fmt::format(", const Vec<{}>& sum{}", text_.vec, i);
+    return sums;
   }
 
   bool reduces_rows() const { return rows_.passes() > 0; }
@@ -58,16 +68,18 @@ class ProgramPrinter {
       if (is_member(i)) out_ += fmt::format("    float v_{};\n", program_[i].name);
     }
     out_ += "  };\n";
-    std::string begin = "0", ops;
+    std::string begin = "0", ops, keeps;
     int count = 0;
     for (int pass = 0; pass < rows_.passes(); ++pass) {
       for (int line : rows_.reductions(program_, pass)) {
         ops += (count++ > 0 ? ", " : "") + cpp_text(reduce_op(program_[line].op));
       }
       begin += fmt::format(", {}", count);
+      keeps += fmt::format("{}{}", pass > 0 ? ", " : "", rows_.kept(pass) >= 0);
     }
     out_ += fmt::format("  static constexpr int kPasses = {};\n", rows_.passes());
     out_ += fmt::format("  static constexpr int kPassBegin[] = {{{}}};\n", begin);
+    out_ += fmt::format("  static constexpr bool kKeeps[] = {{{}}};\n", keeps);
     out_ += fmt::format("  static constexpr ReduceOp kReductions[] = {{{}}};\n", ops);
   }
 
@@ -85,7 +97,7 @@ class ProgramPrinter {
     const auto known = [&](int line) {
       return rows_.is_number(line) && !llvm::is_contained(results, line);
     };
-    each_needed(results, known, [&](int line) { out_ += print_of_row(line); });
+    each_needed(program_, results, known, [&](int line) { out_ += print_of_row(line); });
   }
 
   void store_numbers() {
@@ -182,20 +194,6 @@ class ProgramPrinter {
     return op == Op::kReduceMax ? ReduceOp::kMax : ReduceOp::kSum;
   }
 
-  // Calls f for the lines that `results` need, in order; `known` lines are not needed again.
-  void each_needed(llvm::ArrayRef<int> results, llvm::function_ref<bool(int)> known,
-                   llvm::function_ref<void(int)> f) const {
-    std::vector<bool> needed(program_.size(), false);
-    for (int line : results) needed[line] = !known(line);
-    for (int i = size() - 1; i >= 0; --i) {
-      if (!needed[i]) continue;
-      for (int arg : program_[i].args) needed[arg] = needed[arg] || !known(arg);
-    }
-    for (int i = 0; i < size(); ++i) {
-      if (needed[i]) f(i);
-    }
-  }
-
   // A line of a row as a float.
   std::string of_row(int line) const {
     return variable(line) + (program_[line].kind == Kind::kLoad ? ".v[0]" : "");
@@ -243,7 +241,8 @@ class ProgramPrinter {
         results.push_back(i);
     }
     each_needed(
-        results, [&](int line) { return rows_.is_number(line); },
+        program_, results,
+        [&](int line) { return rows_.is_number(line) || line == rows_.source(rows_.passes()); },
         [&](int i) {
           const ProgramLine& line = program_[i];
           if (line.kind == Kind::kStore) ++count;
@@ -365,25 +364,26 @@ std::string emit_store_program(const Program& program, const ProgramText& text) 
 
 namespace {
 
-// The functions of row reductions (epilogue/row_reductions.cuh). `sums`: the accumulators as
-// parameters.
-void print_row_reductions(const Program& program, const std::string& sums, int vec,
-                          ProgramPrinter& printer) {
+// The functions of row reductions (epilogue/row_reductions.cuh).
+void print_row_reductions(const Program& program, int vec, ProgramPrinter& printer) {
   printer.numbers();
   int first = 0;
   for (int pass = 0; pass < printer.rows().passes(); ++pass) {
     const std::vector<int> reduced = printer.rows().reductions(program, pass);
+    const int kept = printer.rows().kept(pass);
     printer.raw(fmt::format(
-        "  static CATENARY_DEVICE void terms(Pass<{}>, const P& p, const Columns& columns, const "
-        "Rows& rows, const Numbers& numbers{}, Vec<{}>* out) {{\n",
-        pass, sums, vec));
+        "  static CATENARY_DEVICE void terms(Pass<{0}>, const P& p, const Columns& columns, const "
+        "Rows& rows, const Numbers& numbers{1}, Vec<{2}>* out{3}) {{\n",
+        pass, printer.source_parameters(pass), vec,
+        kept < 0 ? "" : fmt::format(", Vec<{}>& kept", vec)));
     llvm::SmallVector<int, 4> terms;
     for (int line : reduced) terms.push_back(program[line].args[0]);
-    printer.lines_of(terms);
+    printer.lines_of(terms, printer.rows().source(pass));
     for (size_t i = 0; i < terms.size(); ++i) {
       printer.raw(fmt::format("    out[{}] = {};  // %{}\n", first + i, printer.as_vector(terms[i]),
                               program[reduced[i]].name));
     }
+    if (kept >= 0) printer.raw(fmt::format("    kept = {};\n", printer.as_vector(kept)));
     printer.raw(fmt::format(
         "  }}\n  static CATENARY_DEVICE void numbers(Pass<{}>, const P& p, const Rows& rows, const "
         "float* reduced, Numbers& numbers) {{\n",
@@ -405,21 +405,18 @@ std::string emit_register_program(const Program& program, const ProgramText& tex
   ProgramPrinter printer(program, text);
   printer.open_in_registers();
   printer.outputs();
-  std::string sums;
-  for (int i = 0; i < text.accumulators; ++i) {
-    sums += fmt::format(", const Vec<{}>& sum{}", text.vec, i);
-  }
-  if (printer.reduces_rows()) print_row_reductions(program, sums, text.vec, printer);
-  printer.raw(
-      fmt::format("  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const "
-                  "Rows& rows, const Matrices& matrices{}{}, Vec<{}>* out) {{\n",
-                  printer.reduces_rows() ? ", const Numbers& numbers" : "", sums, text.vec));
+  if (printer.reduces_rows()) print_row_reductions(program, text.vec, printer);
+  const int passes = printer.rows().passes();
+  printer.raw(fmt::format(
+      "  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const "
+      "Rows& rows, const Matrices& matrices{}{}, Vec<{}>* out) {{\n",
+      passes > 0 ? ", const Numbers& numbers" : "", printer.source_parameters(passes), text.vec));
   llvm::SmallVector<int, 4> stores;
   for (int i = 0; i < static_cast<int>(program.size()); ++i) {
     if (program[i].kind == Kind::kStore && program[i].operand.columns == 1) stores.push_back(i);
   }
   if (printer.reduces_rows()) {
-    printer.lines_of(stores);
+    printer.lines_of(stores, printer.rows().source(passes));
   } else {
     printer.lines();
   }

@@ -23,6 +23,7 @@ RowNumbers::RowNumbers(const Program& program) {
     level_.push_back(level);
     passes_ = std::max(passes_, level);
   }
+  for (int pass = 0; pass < passes_; ++pass) kept_.push_back(find_kept(program, pass));
 }
 
 std::vector<int> RowNumbers::reductions(const Program& program, int pass) const {
@@ -31,6 +32,56 @@ std::vector<int> RowNumbers::reductions(const Program& program, int pass) const 
     if (program[i].kind == Kind::kReduceRow && level_[i] == pass + 1) lines.push_back(i);
   }
   return lines;
+}
+
+int RowNumbers::source(int pass) const {
+  while (pass-- > 0) {
+    if (kept_[pass] >= 0) return kept_[pass];
+  }
+  return -1;
+}
+
+int RowNumbers::find_kept(const Program& program, int pass) const {
+  const auto add_terms = [&](int of, llvm::SmallVectorImpl<int>& lines) {
+    for (int line : reductions(program, of)) lines.push_back(program[line].args[0]);
+  };
+  const auto needs = [&](llvm::ArrayRef<int> results, int known, auto is) {
+    bool found = false;
+    each_needed(
+        program, results, [&](int line) { return is_number(line) || line == known; },
+        [&](int line) { found |= is(line); });
+    return found;
+  };
+  llvm::SmallVector<int, 8> terms, later;
+  add_terms(pass, terms);
+  for (int of = pass + 1; of < passes_; ++of) add_terms(of, later);
+  const int size = static_cast<int>(program.size());
+  for (int i = 0; i < size; ++i) {
+    if (program[i].kind == Kind::kStore && program[i].operand.columns == 1) later.push_back(i);
+  }
+  for (int line = size - 1; line >= 0; --line) {
+    const Kind kind = program[line].kind;
+    if ((kind != Kind::kCompute && kind != Kind::kRound) || row_[line] || level_[line] > pass)
+      continue;
+    if (needs(terms, -1, [&](int i) { return i == line; }) &&
+        !needs(later, line, [&](int i) { return program[i].kind == Kind::kAccumulator; })) {
+      return line;
+    }
+  }
+  return -1;
+}
+
+void each_needed(const Program& program, llvm::ArrayRef<int> results,
+                 llvm::function_ref<bool(int)> known, llvm::function_ref<void(int)> f) {
+  std::vector<bool> needed(program.size(), false);
+  for (int line : results) needed[line] = !known(line);
+  for (int i = static_cast<int>(program.size()) - 1; i >= 0; --i) {
+    if (!needed[i]) continue;
+    for (int arg : program[i].args) needed[arg] = needed[arg] || !known(arg);
+  }
+  for (int i = 0; i < static_cast<int>(program.size()); ++i) {
+    if (needed[i]) f(i);
+  }
 }
 
 }  // namespace catenary

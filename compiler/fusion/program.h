@@ -54,12 +54,25 @@ class RowNumbers {
   bool is_number(int line) const { return row_[line] && level_[line] > 0; }
   // The reductions that pass `pass`, from 0, forms: lines, ascending.
   std::vector<int> reductions(const Program& program, int pass) const;
+  // The last element that a pass forms and that all later lines read in place of accumulators, or
+  // -1. It then takes the place of accumulator 0, and nothing is formed twice.
+  int kept(int pass) const { return kept_[pass]; }
+  // What a pass, or after the last one the results, read: the line that an earlier pass keeps, or
+  // -1 for the accumulators.
+  int source(int pass) const;
 
  private:
+  int find_kept(const Program& program, int pass) const;
+
   std::vector<bool> row_;
   std::vector<int> level_;
+  std::vector<int> kept_;  // by pass
   int passes_ = 0;
 };
+
+// Calls f for the lines that `results` need, in order; `known` lines are not needed again.
+void each_needed(const Program& program, llvm::ArrayRef<int> results,
+                 llvm::function_ref<bool(int)> known, llvm::function_ref<void(int)> f);
 
 // How a kernel forms an operand from the rows that it loads (formed.h), as programs. In `values`
 // and `terms`, accumulator 0 is the element of the row and accumulator 1 + i is the row's number i.

@@ -30,8 +30,8 @@ namespace catenary {
 // zeros. One branch is taken on every path: registers that a path leaves undefined would be live
 // from the kernel's start, beside those of the mainloop.
 template <bool kConstant, u32 kFrom = 0, int kAccumulators, int kFragments, int kRegisters,
-          int kSubtileRegisters>
-CATENARY_DEVICE void copy_subtile(float (&out)[kAccumulators][kSubtileRegisters],
+          int kSums, int kSubtileRegisters>
+CATENARY_DEVICE void copy_subtile(float (&out)[kSums][kSubtileRegisters],
                                   const float (&d)[kAccumulators][kFragments][kRegisters],
                                   u32 subtile) {
   constexpr u32 kSubtiles = (kRegisters + kSubtileRegisters - 1) / kSubtileRegisters;
@@ -39,7 +39,7 @@ CATENARY_DEVICE void copy_subtile(float (&out)[kAccumulators][kSubtileRegisters]
     if (subtile != kFrom) return copy_subtile<kConstant, kFrom + 1>(out, d, subtile);
   }
 #pragma unroll
-  for (u32 s = 0; s < kAccumulators; ++s) {
+  for (u32 s = 0; s < kSums; ++s) {
 #pragma unroll
     for (u32 r = 0; r < kSubtileRegisters; ++r) {
       const u32 from = kFrom % kSubtiles * kSubtileRegisters + r;
@@ -48,6 +48,18 @@ CATENARY_DEVICE void copy_subtile(float (&out)[kAccumulators][kSubtileRegisters]
     // If `subtile` is not a constant, this keeps a branch with one move per register. Selects
     // between all subtiles would be as many instructions as the rest of the epilogue.
     if constexpr (!kConstant) wgmma_pin(out[s]);
+  }
+}
+
+// Puts values in the place of accumulators 0 of a subtile, which is a constant.
+template <int kAccumulators, int kFragments, int kRegisters, int kSubtileRegisters>
+CATENARY_DEVICE void replace_subtile(float (&d)[kAccumulators][kFragments][kRegisters],
+                                     const float (&from)[kSubtileRegisters], u32 subtile) {
+  constexpr u32 kSubtiles = (kRegisters + kSubtileRegisters - 1) / kSubtileRegisters;
+#pragma unroll
+  for (u32 r = 0; r < kSubtileRegisters; ++r) {
+    const u32 to = subtile % kSubtiles * kSubtileRegisters + r;
+    if (to < kRegisters) d[0][subtile / kSubtiles][to] = from[r];
   }
 }
 
@@ -67,6 +79,9 @@ struct RegisterEpilogue {
   using Results = typename Stores::Results;
   static constexpr bool kReduces = kConfig.reduced_columns > 1;
   using Reductions = RowReductions<kConfig, Epilogue, kReduces>;
+  // Accumulators that the values read.
+  static constexpr int kSums = Reductions::kSumsAfter;
+  static constexpr bool kReplaces = Reductions::kReplaces;
   using Numbers = typename Reductions::Numbers;
   template <int kFragments>
   using NumbersOfTile = Numbers[kFragments * Reductions::kBlocks][2];
@@ -141,7 +156,7 @@ struct RegisterEpilogue {
   // buffers of its matrix operands.
   template <class P>
   static CATENARY_DEVICE void compute(const P& params, const Coord& coord,
-                                      const float (&d)[kAccumulators][kSubtileN / 2],
+                                      const float (&d)[kSums][kSubtileN / 2],
                                       const SubtileColumns& columns, const Numbers (&numbers)[2],
                                       u32 matrices, u32 subtile, u32 m, u32 m_end,
                                       Results& result) {
@@ -158,7 +173,7 @@ struct RegisterEpilogue {
         Vec<2> out[kOutputs];
         const Vec<2> first = {d[0][r], d[0][r + 1]};
         const auto pair = chunks.pair(i / 2, half);
-        if constexpr (kAccumulators == 1) {
+        if constexpr (kSums == 1) {
           Reductions::values(params, columns[chunk], rows[half], pair, numbers[half], out, first);
         } else {
           const Vec<2> second = {d[1][r], d[1][r + 1]};
@@ -261,11 +276,11 @@ struct RegisterEpilogue {
   // After the last tile: shared memory must stay until the TMA stores have read it.
   static CATENARY_DEVICE void finish() { Stores::template wait_tma_stores<0>(); }
 
-  // The numbers of this warp's rows for each block of the tile. Accumulators are read where they
-  // are: copies would take registers beside those of the mainloop.
+  // The numbers of this warp's rows for each block of the tile. Accumulators are read, and replaced
+  // by what a pass keeps, where they are: copies would take registers beside those of the mainloop.
   template <class P, int kFragments, int kRegisters>
   static CATENARY_DEVICE void reduce_rows(const P& params, const Coord& coord,
-                                          const float (&d)[kAccumulators][kFragments][kRegisters],
+                                          float (&d)[kAccumulators][kFragments][kRegisters],
                                           u32 m_warp, u32 m_end, u32 n0, u32 n_end,
                                           NumbersOfTile<kFragments>& numbers) {
 #pragma unroll
@@ -279,7 +294,8 @@ struct RegisterEpilogue {
         load_columns(params, coord, n + i * kSubtileN, n_end, columns);
         copy_subtile<true>(accumulators, d, subtile + i);
       };
-      Reductions::template run<0, kAccumulators>(params, rows, n, n_end, load, numbers[block]);
+      const auto keep = [&](u32 i, const auto& kept) { replace_subtile(d, kept, subtile + i); };
+      Reductions::template run<0>(params, rows, n, n_end, load, keep, numbers[block]);
       Reductions::store(params, coord, m, m_end, n, n_end, numbers[block]);
     }
   }
@@ -287,7 +303,7 @@ struct RegisterEpilogue {
   // Computes and stores this warp's rows of the tile, which begin at `m_warp` in fragment 0.
   template <class P, int kFragments, int kRegisters>
   static CATENARY_DEVICE void run(const P& params, u32 staging, const WorkTile& work, i64 m_warp,
-                                  i64 n, const float (&d)[kAccumulators][kFragments][kRegisters],
+                                  i64 n, float (&d)[kAccumulators][kFragments][kRegisters],
                                   Prefetched& prefetched) {
     const u32 n0 = static_cast<u32>(work.n0);
     const u32 n_end = column_end(work, n);
@@ -305,7 +321,7 @@ struct RegisterEpilogue {
       Reductions::take(of_tile, subtile, numbers);
       SubtileColumns columns;
       subtile_columns(params, coord, n0, n_end, subtile, prefetched, columns);
-      float accumulators[kAccumulators][kSubtileN / 2];
+      float accumulators[kSums][kSubtileN / 2];
       copy_subtile<kUnrolled>(accumulators, d, subtile);
       const u32 m = static_cast<u32>(m_warp) + subtile / kSubtiles * 64;
       const u32 matrices = Stores::matrix_buffers(staging);

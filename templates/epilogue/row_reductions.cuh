@@ -6,6 +6,7 @@
 //   pass p          each subtile of the block: the terms of the pass's reductions, combined by lane
 //                   in ascending order; then butterflies over the quad, so that all its lanes have
 //                   the results
+//                   What a pass forms and all later lines read takes the accumulators' place.
 //   after pass p    the numbers of each row that follow; terms of later passes may read them
 //   after all       the epilogue's values, subtile by subtile; one lane stores the row's numbers
 //
@@ -42,6 +43,20 @@ struct RowReductions {
   // Blocks of columns in a tile.
   static constexpr u32 kBlocks = ceil_div(kConfig.block_n, kConfig.subtile_n) / kBlockSubtiles;
   static constexpr int kReductions = Epilogue::kPassBegin[Epilogue::kPasses];
+  // Accumulators that a pass reads: one after a pass that keeps its values.
+  static constexpr int sums_of(int pass) {
+    for (int i = 0; i < pass; ++i) {
+      if (Epilogue::kKeeps[i]) return 1;
+    }
+    return kConfig.num_accumulators;
+  }
+  static constexpr int kSumsAfter = sums_of(Epilogue::kPasses);
+  static constexpr bool kReplaces = [] {
+    for (const bool keeps : Epilogue::kKeeps) {
+      if (keeps) return true;
+    }
+    return false;
+  }();
 
   // Calls f<r>() for the reductions r of a pass.
   template <int kPass, int kOffset = 0, class F>
@@ -56,10 +71,9 @@ struct RowReductions {
   using Operator = Reduction<Epilogue::kReductions[kReduction]>;
 
   // Combines the terms of a pass over one subtile, whose columns begin at n. `d`: as
-  // RegisterEpilogue::compute() takes it.
-  template <int kPass, class P, int kAccumulators>
-  static CATENARY_DEVICE void add_subtile(const P& params,
-                                          const float (&d)[kAccumulators][kSubtileN / 2],
+  // RegisterEpilogue::compute() takes it. A pass that keeps its values replaces d[0] by them.
+  template <int kPass, class P, int kSums>
+  static CATENARY_DEVICE void add_subtile(const P& params, float (&d)[kSums][kSubtileN / 2],
                                           const Columns (&columns)[kChunks], const Rows (&rows)[2],
                                           const Numbers (&numbers)[2], u32 n, u32 n_end,
                                           float (&reduced)[2][kReductions]) {
@@ -68,12 +82,22 @@ struct RowReductions {
       const u32 chunk = i / 2, half = i % 2, r = 2 * i;
       Vec<2> terms[kReductions];
       const Vec<2> first = {d[0][r], d[0][r + 1]};
-      if constexpr (kAccumulators == 1) {
-        Epilogue::terms(Pass<kPass>{}, params, columns[chunk], rows[half], numbers[half], first,
-                        terms);
+      const auto form = [&](auto&&... kept) {
+        if constexpr (kSums == 1) {
+          Epilogue::terms(Pass<kPass>{}, params, columns[chunk], rows[half], numbers[half], first,
+                          terms, kept...);
+        } else {
+          Epilogue::terms(Pass<kPass>{}, params, columns[chunk], rows[half], numbers[half], first,
+                          {d[1][r], d[1][r + 1]}, terms, kept...);
+        }
+      };
+      if constexpr (Epilogue::kKeeps[kPass]) {
+        Vec<2> kept;
+        form(kept);
+        d[0][r] = kept.v[0];
+        d[0][r + 1] = kept.v[1];
       } else {
-        Epilogue::terms(Pass<kPass>{}, params, columns[chunk], rows[half], numbers[half], first,
-                        {d[1][r], d[1][r + 1]}, terms);
+        form();
       }
       const u32 column = n + 8 * chunk + threadIdx.x % 4 * 2;
       each<kPass>([&]<int kReduction>(Pass<kReduction>) {
@@ -88,11 +112,11 @@ struct RowReductions {
   }
 
   // The numbers of the warp's rows for a block whose columns begin at n, from pass kPass on.
-  // `load(i, columns, d)` gives the columns and accumulators of the block's subtile i. All lanes
-  // execute it.
-  template <int kPass, int kAccumulators, class P, class Load>
+  // `load(i, columns, d)` gives the columns and accumulators of the block's subtile i, `keep(i, d)`
+  // takes values in their place. All lanes execute it.
+  template <int kPass, class P, class Load, class Keep>
   static CATENARY_DEVICE void run(const P& params, const Rows (&rows)[2], u32 n, u32 n_end,
-                                  Load load, Numbers (&numbers)[2]) {
+                                  Load load, Keep keep, Numbers (&numbers)[2]) {
     if constexpr (kPass < Epilogue::kPasses) {
       float reduced[2][kReductions];
       each<kPass>([&]<int kReduction>(Pass<kReduction>) {
@@ -101,9 +125,10 @@ struct RowReductions {
 #pragma unroll
       for (u32 i = 0; i < kBlockSubtiles; ++i) {
         Columns columns[kChunks];
-        float d[kAccumulators][kSubtileN / 2];
+        float d[sums_of(kPass)][kSubtileN / 2];
         load(i, columns, d);
         add_subtile<kPass>(params, d, columns, rows, numbers, n + i * kSubtileN, n_end, reduced);
+        if constexpr (Epilogue::kKeeps[kPass]) keep(i, d[0]);
       }
 #pragma unroll
       for (u32 half = 0; half < 2; ++half) {
@@ -117,7 +142,7 @@ struct RowReductions {
         });
         Epilogue::numbers(Pass<kPass>{}, params, rows[half], reduced[half], numbers[half]);
       }
-      run<kPass + 1, kAccumulators>(params, rows, n, n_end, load, numbers);
+      run<kPass + 1>(params, rows, n, n_end, load, keep, numbers);
     }
   }
 
@@ -158,6 +183,8 @@ template <const EpilogueConfig& kConfig, class Epilogue>
 struct RowReductions<kConfig, Epilogue, false> {
   struct Numbers {};
   static constexpr u32 kBlocks = 1;
+  static constexpr int kSumsAfter = kConfig.num_accumulators;
+  static constexpr bool kReplaces = false;
 
   template <int kTileBlocks>
   static CATENARY_DEVICE void take(const Numbers (&)[kTileBlocks][2], u32, Numbers (&)[2]) {}
