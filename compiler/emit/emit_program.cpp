@@ -145,7 +145,7 @@ class ProgramPrinter {
       list += (count++ > 0 ? ",\n      " : "\n      ") + cpp_text(line.operand);
     });
     out_ += fmt::format("  static constexpr int kOutputCount = {};\n", count);
-    out_ += fmt::format("  static constexpr bool kShort = {};\n", is_short());
+    out_ += fmt::format("  static constexpr bool kShort = {};\n", is_short(program_));
     out_ += fmt::format("  static constexpr Operand kOutputs[] = {{{}}};\n", list);
   }
 
@@ -228,29 +228,6 @@ class ProgramPrinter {
     for (const ProgramLine& line : program_) {
       if (line.kind == kind) f(line);
     }
-  }
-
-  // Little to do for each element: few results, and few ops, of one instruction each (those that
-  // round at most once). A quotient by a number of the row is two products.
-  bool is_short() const {
-    constexpr int kMostInstructions = 3;
-    int count = 0;
-    llvm::SmallVector<int, 4> results;
-    for (int i = 0; i < size(); ++i) {
-      if (program_[i].kind == Kind::kStore && program_[i].operand.columns == 1)
-        results.push_back(i);
-    }
-    each_needed(
-        program_, results,
-        [&](int line) { return rows_.is_number(line) || line == rows_.source(rows_.passes()); },
-        [&](int i) {
-          const ProgramLine& line = program_[i];
-          if (line.kind == Kind::kStore) ++count;
-          if (line.kind != Kind::kCompute) return;
-          const bool by_number = line.op == Op::kDiv && rows_.is_number(line.args[1]);
-          count += by_number ? 2 : op_info(line.op).error <= 1 ? 1 : kMostInstructions + 1;
-        });
-    return count <= kMostInstructions;
   }
 
   // Along which of M and N an operand varies; a scalar counts as a row.

@@ -84,4 +84,25 @@ void each_needed(const Program& program, llvm::ArrayRef<int> results,
   }
 }
 
+bool is_short(const Program& program) {
+  constexpr int kMostInstructions = 3;
+  const RowNumbers rows(program);
+  const int source = rows.source(rows.passes());
+  int count = 0;
+  llvm::SmallVector<int, 4> results;
+  for (int i = 0; i < static_cast<int>(program.size()); ++i) {
+    if (program[i].kind == Kind::kStore && program[i].operand.columns == 1) results.push_back(i);
+  }
+  each_needed(
+      program, results, [&](int line) { return rows.is_number(line) || line == source; },
+      [&](int i) {
+        const ProgramLine& line = program[i];
+        if (line.kind == Kind::kStore) ++count;
+        if (line.kind != Kind::kCompute) return;
+        const bool by_number = line.op == Op::kDiv && rows.is_number(line.args[1]);
+        count += by_number ? 2 : op_info(line.op).error <= 1 ? 1 : kMostInstructions + 1;
+      });
+  return count <= kMostInstructions;
+}
+
 }  // namespace catenary

@@ -74,6 +74,10 @@ class RowNumbers {
 void each_needed(const Program& program, llvm::ArrayRef<int> results,
                  llvm::function_ref<bool(int)> known, llvm::function_ref<void(int)> f);
 
+// Little to do for each element after the passes: few results, and few ops, of one instruction each
+// (those that round at most once). A quotient by a number of the row is two products.
+bool is_short(const Program& program);
+
 // How a kernel forms an operand from the rows that it loads (formed.h), as programs. In `values`
 // and `terms`, accumulator 0 is the element of the row and accumulator 1 + i is the row's number i.
 // In `rows`, accumulator i is the row's sum i. Sums and numbers count over all passes.

@@ -81,7 +81,6 @@ struct RegisterEpilogue {
   using Reductions = RowReductions<kConfig, Epilogue, kReduces>;
   // Accumulators that the values read.
   static constexpr int kSums = Reductions::kSumsAfter;
-  static constexpr bool kReplaces = Reductions::kReplaces;
   using Numbers = typename Reductions::Numbers;
   template <int kFragments>
   using NumbersOfTile = Numbers[kFragments * Reductions::kBlocks][2];
@@ -89,14 +88,16 @@ struct RegisterEpilogue {
   // Unrolling saves the copies of accumulators, which are most of a short epilogue. A long epilogue
   // compiles slowly if it is unrolled, so it is only where the mainloop is too short to hide it
   // (RESULTS sm90-7, sm90-148). ptxas moves the loads of operands to its start. Registers are then
-  // too few for operands that vary along both M and N, or for any beside more than 160
-  // accumulators. An empty struct has no words.
+  // too few for operands that vary along both M and N. An empty struct has no words.
   static constexpr u32 kColumnWords = sizeof(typename Epilogue::Columns) / 4;
   static constexpr bool kLoads = kColumnWords > 0 || sizeof(typename Epilogue::Rows) / 4 > 0;
   static constexpr bool kUnrolled =
-      kConfig.scarce_registers
-          ? Epilogue::kShort && !kLoads
-          : Epilogue::kShort || (kConfig.short_mainloop && kConfig.matrices == 0 && !kReduces);
+      Epilogue::kShort ||
+      (kConfig.short_mainloop && !kConfig.scarce_registers && kConfig.matrices == 0 && !kReduces);
+  // Must accumulators be dead once they are read? Their registers are those of values that take
+  // their place, or of operands beside more than 160 of them.
+  static constexpr bool kFreesAccumulators =
+      Reductions::kReplaces || (kUnrolled && kConfig.scarce_registers && kLoads);
 
   // The operands that vary along N are prefetched for the whole tile, or for one subtile where that
   // takes too many registers. Row reductions have loaded them into L1 when the epilogue reads them.

@@ -17,7 +17,7 @@ namespace catenary {
 
 template <const EpilogueConfig& kConfig, class Epilogue>
 struct StagedEpilogue {
-  static constexpr bool kReplaces = false;  // the accumulators
+  static constexpr bool kFreesAccumulators = false;
   using Operands = typename Epilogue::Operands;
   static constexpr int V = kConfig.vec;
   static constexpr u32 kSubtileN = 64 / kConfig.num_accumulators;

@@ -61,8 +61,8 @@ CATENARY_DEVICE void run_mma_warpgroup(const P& params, const CtaRange& ctas, u3
     }
     typename T::Accumulators d;
     // To ptxas the first MMA, whose scale-d is no constant, reads D. Without another value, D would
-    // be live beside what the last epilogue puts in its place.
-    if constexpr (TileEpilogue::kReplaces && !kConfig.promotes()) clear(d);
+    // be live until then, through the epilogue of the tile before.
+    if constexpr (TileEpilogue::kFreesAccumulators && !kConfig.promotes()) clear(d);
     const TileScales<kConfig> scales(params, work, work.m0 + row);
     mainloop<kConfig>(d, smem, warpgroup, range, state, scales, [&] {
       if constexpr (!TileEpilogue::kPrefetchTile) prefetch();
