@@ -17,7 +17,10 @@ class CudaGraph {
  public:
   CudaGraph(void* stream, const std::function<void()>& work) {
     constexpr int kThreadLocal = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-    void* graph = nullptr;
+    void *graph = nullptr, *context = nullptr;
+    // The driver makes the graph executable in the thread's context; an engine has one.
+    call<int(void*, void**)>("cuStreamGetCtx", stream, &context);
+    call<int(void*)>("cuCtxSetCurrent", context);
     call<int(void*, int)>("cuStreamBeginCapture_v2", stream, kThreadLocal);
     work();
     call<int(void*, void**)>("cuStreamEndCapture", stream, &graph);

@@ -21,13 +21,6 @@ struct TileEpilogueOf<kConfig, Epilogue, true> {
   using Type = RegisterEpilogue<kEpilogueOf<kConfig>, Epilogue>;
 };
 
-template <int kAccumulators, int kFragments, int kRegisters>
-CATENARY_DEVICE void clear(float (&d)[kAccumulators][kFragments][kRegisters]) {
-#pragma unroll
-  for (int i = 0; i < kAccumulators * kFragments * kRegisters; ++i)
-    d[i / kRegisters / kFragments][i / kRegisters % kFragments][i % kRegisters] = 0.0f;
-}
-
 // An mma warpgroup of a persistent CTA.
 template <const GemmSm90Config& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void run_mma_warpgroup(const P& params, const CtaRange& ctas, u32 smem, u32 rank,
@@ -55,14 +48,14 @@ CATENARY_DEVICE void run_mma_warpgroup(const P& params, const CtaRange& ctas, u3
     };
     TileEpilogue::template request<T::kFragments>(params, staging, work, work.m0 + row, n);
     if constexpr (TileEpilogue::kPrefetchTile) prefetch();
+    typename T::Accumulators d;
+    // To ptxas the first MMA, whose scale-d is no constant, reads D. Without another value, D would
+    // be live until then, through the epilogue of the tile before.
+    if constexpr (TileEpilogue::kFreesAccumulators && !kConfig.promotes()) clear_accumulators(d);
     if constexpr (T::kPingPong) {
       mbarrier_wait(order_barrier<kConfig>(smem, warpgroup), order_phase);
       order_phase ^= 1;
     }
-    typename T::Accumulators d;
-    // To ptxas the first MMA, whose scale-d is no constant, reads D. Without another value, D would
-    // be live until then, through the epilogue of the tile before.
-    if constexpr (TileEpilogue::kFreesAccumulators && !kConfig.promotes()) clear(d);
     const TileScales<kConfig> scales(params, work, work.m0 + row);
     mainloop<kConfig>(d, smem, warpgroup, range, state, scales, [&] {
       if constexpr (!TileEpilogue::kPrefetchTile) prefetch();

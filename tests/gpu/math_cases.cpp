@@ -24,7 +24,8 @@ std::vector<WrittenCase> math_cases() {
        {}},
       {"quotients: by rows, by large and small numbers, by 0",
        "chain a(input x: f32[70, 48], input y: f32[70, 48], input r: f32[70]) {\n"
-       "  a = div(x, y)\n  b = div(x, r @ \"m\")\n  c = div(scale(x, 1e-30), scale(y, 1e-38))\n"
+       "  a = div(x, y)\n  b = div(x @ \"mn\", r @ \"m\")\n  c = div(scale(x, 1e-30), scale(y, "
+       "1e-38))\n"
        "  d = div(scale(x, 1e30), scale(y, 1e38))\n  e = div(x, 0)\n"
        "  return a: f32, b: f32, c: f32, d: f32, e: f32 }",
        {},

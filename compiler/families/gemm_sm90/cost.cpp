@@ -156,7 +156,7 @@ double box_clocks(const GemmSm90Config& c) {
 // 160 accumulators takes longer (RESULTS sm90-151).
 double counted_accumulators(const ContractionProblem& problem, const GemmSm90Config& c) {
   constexpr double kPersistent = 0.74, kOneWarpgroup = 1.2, kNarrow = 1.4, kTransposed = 1.5,
-                   kLongWithLoads = 1.9;
+                   kShortWithLoads = 1.3, kLongWithLoads = 1.9;
   i64 columns = c.tile.block_n;
   if (c.epilogue.in_registers) columns = ceil_div(columns, c.subtile_n()) * c.subtile_n();
   double accumulators = static_cast<double>(c.tile.block_m * columns * c.num_accumulators());
@@ -168,8 +168,8 @@ double counted_accumulators(const ContractionProblem& problem, const GemmSm90Con
   const bool loads = llvm::any_of(problem.program, [](const ProgramLine& line) {
     return line.kind == ProgramLine::Kind::kLoad;
   });
-  if (c.accumulator_registers() > 160 && loads && !is_short(problem.program))
-    accumulators *= kLongWithLoads;
+  if (c.accumulator_registers() > 160 && loads)
+    accumulators *= is_short(problem.program) ? kShortWithLoads : kLongWithLoads;
   // A pass over the columns computes terms, copies no accumulators and stores nothing.
   constexpr double kPass = 0.4;
   return accumulators * (1 + kPass * problem.reduction_passes);
