@@ -152,11 +152,11 @@ double box_clocks(const GemmSm90Config& c) {
 // Accumulators of a unit as its epilogue's time counts them, in those of a kernel without
 // persistent CTAs. A subtile that ends past the tile takes as long as others. One warpgroup hides
 // fewer waits than two; subtiles of 32 columns have twice the waits; columns of transposed products
-// have a barrier for each subtile (RESULTS model-14). A long epilogue that loads beside more than
+// have a barrier for each subtile (RESULTS model-14). An epilogue that loads beside more than
 // 160 accumulators takes longer (RESULTS sm90-151).
 double counted_accumulators(const ContractionProblem& problem, const GemmSm90Config& c) {
   constexpr double kPersistent = 0.74, kOneWarpgroup = 1.2, kNarrow = 1.4, kTransposed = 1.5,
-                   kShortWithLoads = 1.3, kLongWithLoads = 1.9;
+                   kWithLoads = 1.9;
   i64 columns = c.tile.block_n;
   if (c.epilogue.in_registers) columns = ceil_div(columns, c.subtile_n()) * c.subtile_n();
   double accumulators = static_cast<double>(c.tile.block_m * columns * c.num_accumulators());
@@ -168,8 +168,7 @@ double counted_accumulators(const ContractionProblem& problem, const GemmSm90Con
   const bool loads = llvm::any_of(problem.program, [](const ProgramLine& line) {
     return line.kind == ProgramLine::Kind::kLoad;
   });
-  if (c.accumulator_registers() > 160 && loads)
-    accumulators *= is_short(problem.program) ? kShortWithLoads : kLongWithLoads;
+  if (c.accumulator_registers() > 160 && loads) accumulators *= kWithLoads;
   // A pass over the columns computes terms, copies no accumulators and stores nothing.
   constexpr double kPass = 0.4;
   return accumulators * (1 + kPass * problem.reduction_passes);
