@@ -43,9 +43,7 @@ class ProgramPrinter {
 
   // The lines that the results need, as elements. Numbers of rows are known, and so is `source`.
   void lines_of(llvm::ArrayRef<int> results, int source) {
-    each_needed(
-        program_, results, [&](int line) { return rows_.is_number(line) || line == source; },
-        [&](int line) { out_ += print(program_[line]); });
+    rows_.each_from(program_, source, results, [&](int line) { out_ += print(program_[line]); });
   }
 
   // As parameters.
@@ -388,10 +386,7 @@ std::string emit_register_program(const Program& program, const ProgramText& tex
       "  static CATENARY_DEVICE void values(const P& p, const Columns& columns, const "
       "Rows& rows, const Matrices& matrices{}{}, Vec<{}>* out) {{\n",
       passes > 0 ? ", const Numbers& numbers" : "", printer.source_parameters(passes), text.vec));
-  llvm::SmallVector<int, 4> stores;
-  for (int i = 0; i < static_cast<int>(program.size()); ++i) {
-    if (program[i].kind == Kind::kStore && program[i].operand.columns == 1) stores.push_back(i);
-  }
+  const llvm::SmallVector<int, 4> stores = element_stores(program);
   if (printer.reduces_rows()) {
     printer.lines_of(stores, printer.rows().source(passes));
   } else {

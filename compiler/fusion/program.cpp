@@ -47,19 +47,13 @@ int RowNumbers::find_kept(const Program& program, int pass) const {
   };
   const auto needs = [&](llvm::ArrayRef<int> results, int known, auto is) {
     bool found = false;
-    each_needed(
-        program, results, [&](int line) { return is_number(line) || line == known; },
-        [&](int line) { found |= is(line); });
+    each_from(program, known, results, [&](int line) { found |= is(line); });
     return found;
   };
-  llvm::SmallVector<int, 8> terms, later;
+  llvm::SmallVector<int, 8> terms, later(element_stores(program));
   add_terms(pass, terms);
   for (int of = pass + 1; of < passes_; ++of) add_terms(of, later);
-  const int size = static_cast<int>(program.size());
-  for (int i = 0; i < size; ++i) {
-    if (program[i].kind == Kind::kStore && program[i].operand.columns == 1) later.push_back(i);
-  }
-  for (int line = size - 1; line >= 0; --line) {
+  for (int line = static_cast<int>(program.size()) - 1; line >= 0; --line) {
     const Kind kind = program[line].kind;
     if ((kind != Kind::kCompute && kind != Kind::kRound) || row_[line] || level_[line] > pass)
       continue;
@@ -69,6 +63,20 @@ int RowNumbers::find_kept(const Program& program, int pass) const {
     }
   }
   return -1;
+}
+
+void RowNumbers::each_from(const Program& program, int source, llvm::ArrayRef<int> results,
+                           llvm::function_ref<void(int)> f) const {
+  each_needed(
+      program, results, [&](int line) { return is_number(line) || line == source; }, f);
+}
+
+llvm::SmallVector<int, 4> element_stores(const Program& program) {
+  llvm::SmallVector<int, 4> lines;
+  for (int i = 0; i < static_cast<int>(program.size()); ++i) {
+    if (program[i].kind == Kind::kStore && program[i].operand.columns == 1) lines.push_back(i);
+  }
+  return lines;
 }
 
 void each_needed(const Program& program, llvm::ArrayRef<int> results,
@@ -87,21 +95,14 @@ void each_needed(const Program& program, llvm::ArrayRef<int> results,
 bool is_short(const Program& program) {
   constexpr int kMostInstructions = 3;
   const RowNumbers rows(program);
-  const int source = rows.source(rows.passes());
   int count = 0;
-  llvm::SmallVector<int, 4> results;
-  for (int i = 0; i < static_cast<int>(program.size()); ++i) {
-    if (program[i].kind == Kind::kStore && program[i].operand.columns == 1) results.push_back(i);
-  }
-  each_needed(
-      program, results, [&](int line) { return rows.is_number(line) || line == source; },
-      [&](int i) {
-        const ProgramLine& line = program[i];
-        if (line.kind == Kind::kStore) ++count;
-        if (line.kind != Kind::kCompute) return;
-        const bool by_number = line.op == Op::kDiv && rows.is_number(line.args[1]);
-        count += by_number ? 2 : op_info(line.op).error <= 1 ? 1 : kMostInstructions + 1;
-      });
+  rows.each_from(program, rows.source(rows.passes()), element_stores(program), [&](int i) {
+    const ProgramLine& line = program[i];
+    if (line.kind == Kind::kStore) ++count;
+    if (line.kind != Kind::kCompute) return;
+    const bool by_number = line.op == Op::kDiv && rows.is_number(line.args[1]);
+    count += by_number ? 2 : op_info(line.op).error <= 1 ? 1 : kMostInstructions + 1;
+  });
   return count <= kMostInstructions;
 }
 

@@ -54,12 +54,15 @@ class RowNumbers {
   bool is_number(int line) const { return row_[line] && level_[line] > 0; }
   // The reductions that pass `pass`, from 0, forms: lines, ascending.
   std::vector<int> reductions(const Program& program, int pass) const;
-  // The last element that a pass forms and that all later lines read in place of accumulators, or
-  // -1. It then takes the place of accumulator 0, and nothing is formed twice.
+  // The last element that a pass forms and from which, with operands and numbers, all later lines
+  // follow; or -1. It takes the place of accumulator 0, so that nothing is formed twice.
   int kept(int pass) const { return kept_[pass]; }
   // What a pass, or after the last one the results, read: the line that an earlier pass keeps, or
   // -1 for the accumulators.
   int source(int pass) const;
+  // Calls f for the lines that `results` need from what a pass reads (`source` of it) and numbers.
+  void each_from(const Program& program, int source, llvm::ArrayRef<int> results,
+                 llvm::function_ref<void(int)> f) const;
 
  private:
   int find_kept(const Program& program, int pass) const;
@@ -73,6 +76,9 @@ class RowNumbers {
 // Calls f for the lines that `results` need, in order; `known` lines are not needed again.
 void each_needed(const Program& program, llvm::ArrayRef<int> results,
                  llvm::function_ref<bool(int)> known, llvm::function_ref<void(int)> f);
+
+// The stores of elements: not of numbers of rows.
+llvm::SmallVector<int, 4> element_stores(const Program& program);
 
 // Little to do for each element after the passes: few results, and few ops, of one instruction each
 // (those that round at most once). A quotient by a number of the row is two products.

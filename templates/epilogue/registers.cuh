@@ -87,8 +87,8 @@ struct RegisterEpilogue {
 
   // Unrolling saves the copies of accumulators, which are most of a short epilogue. A long epilogue
   // compiles slowly if it is unrolled, so it is only where the mainloop is too short to hide it
-  // (RESULTS sm90-7, sm90-148). ptxas moves the loads of operands to its start. Registers are then
-  // too few for operands that vary along both M and N. An empty struct has no words.
+  // (RESULTS sm90-7, sm90-148). ptxas moves the loads of operands to its start. Registers of a long
+  // one are then too few for operands that vary along both M and N. An empty struct has no words.
   static constexpr u32 kColumnWords = sizeof(typename Epilogue::Columns) / 4;
   static constexpr bool kLoads = kColumnWords > 0 || sizeof(typename Epilogue::Rows) / 4 > 0;
   static constexpr bool kUnrolled =

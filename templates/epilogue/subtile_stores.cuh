@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the register epilogue stores the results of a subtile. 16-bit results go through the warp's
 // staging buffers: a TMA store writes a whole subtile as a box; a partial one, or an output without
-// a tensor map, is stored by rows. So are fp8 results whose rows are aligned to 16 bytes; others,
-// and f32 results, fill whole sectors from registers.
+// a tensor map, is stored by rows. So are fp8 results whose rows are aligned to 16 bytes, in tiles
+// of whole 16 columns; others, and f32 results, fill whole sectors from registers.
 //
 //   staging   two buffers, each one subtile of 16-bit results in chunks as subtile_chunk places
 //             them
@@ -363,8 +363,10 @@ struct SubtileStores {
     word[1] = even_lanes >> 16 | (odd_lanes & 0xffff0000u);
   }
 
-  // Are an output's fp8 results staged?
-  static constexpr bool stages_fp8(const Operand& output) { return output.vec >= 16 && !kMMajor; }
+  // Are an output's fp8 results staged? Every column tile then begins at a multiple of 16 bytes.
+  static constexpr bool stages_fp8(const Operand& output) {
+    return output.vec >= 16 && kConfig.block_n % 16 == 0;
+  }
 
   // 16 columns of a row of fp8 results, in the staging of a warp: rows of 64 or 32 bytes.
   static CATENARY_DEVICE u32 fp8_chunk(u32 staging, u32 row, u32 chunk) {

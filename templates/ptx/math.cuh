@@ -67,12 +67,6 @@ CATENARY_DEVICE float mul_rn(float a, float b) {
   return v;
 }
 
-CATENARY_DEVICE float div_rn(float a, float b) {
-  float v;
-  asm("div.rn.f32 %0, %1, %2;" : "=f"(v) : "f"(a), "f"(b));
-  return v;
-}
-
 CATENARY_DEVICE float fma_rn(float a, float b, float c) {
   float v;
   asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(v) : "f"(a), "f"(b), "f"(c));

@@ -121,12 +121,12 @@ struct GemmSm90Config {
   constexpr i32 scale_registers() const {
     return block_scaled ? warpgroup_m() / 32 + num_accumulators() * scale_blocks().most : 0;
   }
-  // Scales of a k-tile and of the next one count only where a ping-pong warpgroup whose rows have
-  // groups leaves them four registers.
+  // Scales of a k-tile and of the next one count only in ping-pong warpgroups whose rows have groups,
+  // or that have two products: those leave them a few registers.
   constexpr i32 registers_with(i32 sets) const {
-    constexpr i32 kLeft = 4;
-    const bool few = schedule.ping_pong && ragged.kind != Ragged::kNone;
-    const i32 scales = few ? 2 * scale_registers() - kLeft : 0;
+    const bool grouped = ragged.kind != Ragged::kNone;
+    const bool few = schedule.ping_pong && (grouped || dual);
+    const i32 scales = few ? 2 * scale_registers() - (grouped ? 4 : 8) : 0;
     return accumulator_registers() + sets * (tile.block_n / 2) + (scales > 0 ? scales : 0);
   }
   // How many blocks of B's scales a column tile has columns of, at most, and how many of its

@@ -159,6 +159,11 @@ std::vector<WrittenCase> fp8_cases() {
     cases.push_back(
         made(fmt::format("{} to e4m3", tile), scaled("e4m3", "", 520, 384, 592, "e4m3"), tile));
   }
+  // Tiles that begin between 16 bytes.
+  for (const char* tile : {"128x136x128g2s4", "64x104x128p2s4"}) {
+    cases.push_back(
+        made(fmt::format("{} to e4m3", tile), scaled("e4m3", "", 520, 1088, 592, "e4m3"), tile));
+  }
   for (const char* tile : {"128x128x128g2s6", "64x128x128p2s8"}) {
     cases.push_back(made(fmt::format("{} to two", tile),
                          scaled("e4m3", "", 520, 336, 592, "e4m3, h: bf16"), tile));

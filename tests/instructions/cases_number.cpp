@@ -184,7 +184,7 @@ Case math_exact() {
   c.threads = 256;
   const std::vector<u32> as = patterns(31), others = patterns(32), cs = patterns(33);
   Bytes in(3 * 4 * kValues);
-  c.expected.assign(12 * 4 * kValues, 0);
+  c.expected.assign(11 * 4 * kValues, 0);
   for (size_t t = 0; t < kValues; ++t) {
     const float a = number(as[t]);
     // Special values are paired with each other.
@@ -199,21 +199,20 @@ Case math_exact() {
     const float results[] = {a + b,
                              a - b,
                              a * b,
-                             a / b,
+                             -third,
                              std::fma(a, b, third),
                              low,
                              any ? NAN : smaller(a, b),
                              any ? NAN : -smaller(-a, -b),
                              std::abs(third),
                              std::sqrt(a),
-                             1 / a,
-                             -third};
-    for (size_t i = 0; i < 12; ++i) {
+                             1 / a};
+    for (size_t i = 0; i < 11; ++i) {
       const u32 bits = std::isnan(results[i]) ? kNan : std::bit_cast<u32>(results[i]);
       put(c.expected, 4 * (i * kValues + t), bits);
     }
   }
-  c.buffers = {input(in), output(12 * 4 * kValues)};
+  c.buffers = {input(in), output(11 * 4 * kValues)};
   return c;
 }
 

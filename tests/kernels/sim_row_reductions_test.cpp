@@ -116,6 +116,41 @@ TEST_SUITE("reductions of rows, in the simulator") {
     run_all(cases);
   }
 
+  // What a pass forms replaces the accumulators, unless something later still needs them.
+  TEST_CASE("values that are kept, and accumulators that are not") {
+    const std::string head =
+        "chain a(input x: bf16[200, 72], weight w: bf16[3, 128, 72], weight v: bf16[3, 128, 72],\n"
+        "        weight b: f32[3, 128]) {\n  g = contract \"mk,jck->mjc\"(x, w)\n";
+    const std::string dual = head + "  u = contract \"mk,jck->mjc\"(x, v)\n  h = mul(relu(g), u)\n";
+    const std::string single =
+        "chain a(input x: bf16[200, 72], weight w: bf16[3, 128, 72], weight b: f32[3, 128]) {\n"
+        "  g = contract \"mk,jck->mjc\"(x, w)\n";
+    const std::string added = "  h = relu(add(g, b))\n";
+    const std::string cast = single + "  h = cast(relu(add(g, b)), bf16)\n";
+    const std::string exponential =
+        "  m = reduce_max \"mjc->mj\"(h)\n  e = exp(sub(h, m @ \"mj\"))\n"
+        "  z = sum \"mjc->mj\"(e)\n  y = mul(e, recip(z) @ \"mj\")\n  return y: bf16, z: f32 }";
+    const std::string unused = "weight v: bf16[3, 128, 72],\n        weight b: f32[3, 128]";
+    const auto two = [&](std::string text) {
+      return text.replace(text.find(unused), unused.size(), "weight v: bf16[3, 128, 72]");
+    };
+    std::vector<Case> cases;
+    for (const char* tile : {"64x128x64p2s3", "128x128x64g2s3"}) {
+      cases.push_back(
+          {"accumulator stored", quantised(single + added, "q: e4m3, s: f32, g: bf16"), tile});
+      cases.push_back({"stored too", quantised(single + added, "q: e4m3, s: f32, h: f32"), tile});
+      cases.push_back({"cast", quantised(cast), tile});
+      cases.push_back({"two passes", single + added + exponential, tile});
+    }
+    for (const char* tile : {"64x128x64p2s3", "128x128x64g2s2"}) {
+      cases.push_back({"dual", quantised(two(dual)), tile});
+      cases.push_back({"dual, second accumulator stored",
+                       quantised(two(dual), "q: e4m3, s: f32, u: bf16"), tile});
+      cases.push_back({"dual, two passes", two(dual) + exponential, tile});
+    }
+    run_all(cases);
+  }
+
   TEST_CASE("blocks within a subtile's width, across subtiles, past the tile") {
     run_all({{"narrow", blocks("200", 6, 32), "64x64x64g1s3", 32},
              {"narrow", blocks("200", 7, 32), "128x128x64p2s3", 32},

@@ -8,6 +8,7 @@ namespace catenary::testing {
 
 inline constexpr const char* kFp8 = "sm90 fp8";
 inline constexpr const char* kFp8Staged = "sm90 fp8, staged results";
+inline constexpr const char* kFp8Odd = "sm90 fp8, tiles of 104 columns";
 inline constexpr const char* kFp8PingPong = "sm90 fp8, ping-pong, two sets of sums";
 inline constexpr const char* kFp8Dual = "sm90 fp8 dual GEMM, two sets of sums";
 
@@ -110,6 +111,13 @@ inline constexpr Mutant kFp8Mutants[] = {
      .text = "if (in_row && column + 8 == n_end)",
      .in_place = "if (in_row && column + 8 == 0)",
      .faults = "unwritten_output"},
+    {.name = "fp8_staged_between_16_bytes",
+     .planted = "results in fp8 are staged where tiles begin between 16 bytes",
+     .base = kFp8Odd,
+     .file = kSubtileStoresFile,
+     .text = "output.vec >= 16 && kConfig.block_n % 16 == 0",
+     .in_place = "output.vec >= 16",
+     .faults = "misaligned"},
     {.name = "fp8_staged_past_the_rows",
      .planted = "staged results in fp8: rows past the matrix are stored",
      .base = kFp8Staged,

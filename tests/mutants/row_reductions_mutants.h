@@ -114,7 +114,7 @@ inline constexpr Mutant kRowReductionsMutants[] = {
      .planted = "the second pass is left out",
      .base = kRowSoftmax,
      .file = kRowReductionsFile,
-     .text = "run<kPass + 1, kAccumulators>(params, rows, n, n_end, load, numbers);",
+     .text = "run<kPass + 1>(params, rows, n, n_end, load, keep, numbers);",
      .in_place = "",
      .faults = "mismatch"},
 };

@@ -75,7 +75,7 @@ const Sample kSamples[] = {
     {"math.cuh", "sm_80", "#include \"ptx/convert.cuh\"\n#include \"ptx/global.cuh\"\n", R"(
   float x = bits_to_f32(n), y = bits_to_f32(n + 1);
   x = fma_rn(ex2_approx(x), rcp_approx(y), lg2_approx(x));
-  y = sub_rn(add_rn(x, y), div_rn(x, mul_rn(y, y)));
+  y = sub_rn(add_rn(x, y), mul_rn(x, y));
   x = min_number(min_nan(x, y), max_nan(abs_f32(x), neg_f32(y)));
   x = fma_rn(rsqrt_approx(x), sqrt_rn(y), rcp_rn(x));
   st_global_u32(p, f32_to_bits(x));)"},

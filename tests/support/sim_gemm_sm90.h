@@ -15,7 +15,7 @@ namespace catenary::testing {
 struct SimTileCase {
   std::string name;
   std::string chain;
-  std::string tile;  // the front of a candidate's name; empty: the planner's choice
+  std::string tile;  // the front of a candidate's name, or a name; empty: the planner's choice
   FillKind fill = FillKind::kExactInteger;
   i64 symbol = 0;
   int partial_sets = -1;  // that the config must have; -1: any
@@ -24,7 +24,7 @@ struct SimTileCase {
   int sm_count = 2;            // 0: the target's
 };
 
-// The first candidate whose name begins with `front` and whose rest has no other kind of cluster.
+// The first candidate whose name begins with the case's tile; else that tile, as a whole name.
 inline std::string find_tile(const SimTileCase& from) {
   if (from.tile.empty()) return "";
   auto chain = verify(llvm::cantFail(parse(from.chain)));
@@ -35,7 +35,7 @@ inline std::string find_tile(const SimTileCase& from) {
     if (tile.rejected.empty() && llvm::StringRef(tile.id.tile).startswith(from.tile))
       return tile.id.tile;
   }
-  return "no such tile";
+  return from.tile;
 }
 
 inline std::string run_tile(const SimTileCase& from, const HostCompiler& compiler) {

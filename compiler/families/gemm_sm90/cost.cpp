@@ -152,8 +152,8 @@ double box_clocks(const GemmSm90Config& c) {
 // Accumulators of a unit as its epilogue's time counts them, in those of a kernel without
 // persistent CTAs. A subtile that ends past the tile takes as long as others. One warpgroup hides
 // fewer waits than two; subtiles of 32 columns have twice the waits; columns of transposed products
-// have a barrier for each subtile (RESULTS model-14). An epilogue that loads beside more than
-// 160 accumulators takes longer (RESULTS sm90-151).
+// have a barrier for each subtile (RESULTS model-14). An epilogue that loads beside more than 160
+// accumulators takes longer, unrolled or not (RESULTS sm90-154).
 double counted_accumulators(const ContractionProblem& problem, const GemmSm90Config& c) {
   constexpr double kPersistent = 0.74, kOneWarpgroup = 1.2, kNarrow = 1.4, kTransposed = 1.5,
                    kWithLoads = 1.9;

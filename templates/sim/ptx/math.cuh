@@ -62,12 +62,6 @@ CATENARY_DEVICE float mul_rn(float a, float b, sim::Site at = sim::here()) {
   return sim::canonical(a * b);
 }
 
-CATENARY_DEVICE float div_rn(float a, float b, sim::Site at = sim::here()) {
-  sim::use(a, sim::in(at, __func__));
-  sim::use(b, sim::in(at, __func__));
-  return sim::canonical(a / b);
-}
-
 CATENARY_DEVICE float fma_rn(float a, float b, float c, sim::Site at = sim::here()) {
   sim::use(a, sim::in(at, __func__));
   sim::use(b, sim::in(at, __func__));
