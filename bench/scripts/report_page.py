@@ -65,8 +65,8 @@ SECTIONS = (
      "`torch.compile(backend=\"catenary\")`, both with max-autotune. *linear layers*: all of the step by F.linear in one graph."),
     ("Layers of decoders", "decoder_layers",
      "Norms, QKV as three weights, O with the residual, SwiGLU and down with the residual, for few rows (`bench/scripts/torch_layers.py`): layers with weights of "
-     "their own in one CUDA graph, in turns in one process; ours one chain for each layer, with PDL. *gains folded*: the norms' gains multiplied into the weights "
-     "that follow them. *of copy rate*: the weights' bytes over the time, over the rate of a device copy in that run."),
+     "their own in one CUDA graph, in turns in one process; ours one chain for each layer, with PDL. *folded*: the norms' gains multiplied into the weights "
+     "that follow them; *algebraic*: with `algebraic_norms`. *of copy rate*: the weights' bytes over the time, over the rate of a device copy in that run."),
     ("Rates and latencies of the device", "calibration", "`catenary bench --calibrate`, for the cost model."),
     ("Host time of a launch", "launch", ""),
     ("Time to compile", "compile", "One kernel at a time. Needs no GPU; hosts differ."),

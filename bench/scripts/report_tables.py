@@ -466,20 +466,25 @@ def packs_lines(record):
         f"{number(target['prepare_worst_us'], 0)} µs) and the driver's load."))
 
 
+OUR_LAYERS = {"catenary": "catenary", "catenary-folded": "folded", "catenary-algebraic": "algebraic"}
+
+
 def decoder_layers_table(gpu):
     """Layers of torch_layers.py: ours, torch.compile and eager; shares of the copy rate."""
     if not gpu.decoder_layers:
         return None
     lines = []
     for (model, rows), row in gpu.decoder_layers.items():
-        entries = row["contenders"]
-        times = [entries.get(name, {}).get("us") for name in ("catenary", "catenary-folded", "inductor", "eager")]
-        shares = [entries.get(name, {}).get("copy_share") for name in ("catenary", "catenary-folded")]
-        speeds = [times[2] / us if us and times[2] else None for us in times[:2]]
-        lines.append([f"{model}, {rows} rows", *(micros(us) for us in times), *(number(s, 2) for s in shares),
-                      *(ratio_text(speed) for speed in speeds)])
-    return table(["layer", "catenary, µs", "gains folded, µs", "torch.compile, µs", "eager, µs", "of copy rate", "folded, of copy rate",
-                  "speed against torch.compile", "folded, against it"], lines)
+        def of(name, key):
+            return row["contenders"].get(name, {}).get(key)
+        ours = [of(name, "us") for name in OUR_LAYERS]
+        compiled = of("inductor", "us")
+        lines.append([f"{model}, {rows} rows", *(micros(us) for us in (*ours, compiled, of("eager", "us"))),
+                      *(number(of(name, "copy_share"), 2) for name in OUR_LAYERS),
+                      *(ratio_text(compiled / us if us and compiled else None) for us in ours)])
+    names = list(OUR_LAYERS.values())
+    return table(["layer", *(f"{name}, µs" for name in names), "torch.compile, µs", "eager, µs",
+                  *(f"{name}, of copy rate" for name in names), *(f"{name} against torch.compile" for name in names)], lines)
 
 
 SPECIAL = {"machine": machine_line, "brief": brief_table, "ceilings": ceilings_table,

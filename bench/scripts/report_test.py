@@ -371,11 +371,11 @@ class ReportTest(unittest.TestCase):
         def layer(us, **more):
             return {"model": "m", "rows": 16, "weight_bytes": 1,
                     "contenders": {"catenary": {"us": us, "copy_share": 0.9}, **more}}
-        first = layer(10.0, inductor={"us": 12.0, "copy_share": 0.7})
+        first = layer(10.0, inductor={"us": 12.0, "copy_share": 0.7}, **{"catenary-algebraic": {"us": 6.0, "copy_share": 0.95}})
         for day, row in (("22", first), ("23", layer(8.0))):
             self.save(f"{day}.json", {"kind": "decoder layers", "device": "NVIDIA H200", "date": f"2026-11-{day}", "table": [row]})
         text = self.run_report("<!-- bench:decoder_layers -->\n<!-- /bench -->\n")
-        self.assertIn("| m, 16 rows | 8.00 | – | 12.00 | – | 0.90 | – | **1.50** | – |", text)
+        self.assertIn("| m, 16 rows | 8.00 | – | 6.00 | 12.00 | – | 0.90 | – | 0.95 | **1.50** | – | **2.00** |", text)
 
     def test_whole_models(self):
         row = {"model": "llama", "layers": 8, "workload": "decode-1", "linear_us": 5.0, "contenders": {
