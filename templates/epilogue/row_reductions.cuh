@@ -5,8 +5,8 @@
 //
 //   pass p          each subtile of the block: the terms of the pass's reductions, combined by lane
 //                   in ascending order; then butterflies over the quad, so that all its lanes have
-//                   the results
-//                   The last element from which all later lines follow replaces accumulator 0
+//                   the results. The last element from which all later lines follow replaces
+//                   accumulator 0
 //   after pass p    the numbers of each row that follow; terms of later passes may read them
 //   after all       the epilogue's values, subtile by subtile; one lane stores the row's numbers
 //
