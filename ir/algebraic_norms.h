@@ -9,8 +9,8 @@
 //
 //   n = cast(mul(x, g), bf16);  y = mul(contract "mk,nk->mn"(n, w), s @ "m")
 //
-// The form is a chain with rounding points of its own, so that the plan, the kernels and the bounds
-// of the reference follow from it as from any other. For each product:
+// The form is a chain with rounding points of its own: its plan, kernels and reference bounds
+// follow as those of any other chain. For each product:
 //  - the operand is a matrix of float elements that only contractions read, each along the same
 //    dimension K, dense and with one label for each of M, N and K; the caller does not want it;
 //  - it is a matrix x times, or divided by, numbers for each row, vectors along K and constants, in

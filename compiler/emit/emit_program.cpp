@@ -322,10 +322,7 @@ bool has_partial_vector(const Extent& inner, int vec) {
 std::string emit_store_program(const Program& program, const ProgramText& text) {
   ProgramPrinter printer(program, text);
   printer.open();
-  std::string sums;
-  for (int i = 0; i < text.accumulators; ++i) {
-    sums += fmt::format(", const Vec<{}>& sum{}", text.vec, i);
-  }
+  std::string sums = printer.source_parameters(0);
   if (text.column_sums > 0) sums = fmt::format(", Vec<{}>* rows", text.vec) + sums;
   printer.raw(
       "  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in" + sums +

@@ -80,8 +80,8 @@ void each_needed(const Program& program, llvm::ArrayRef<int> results,
 // The stores of elements: not of numbers of rows.
 llvm::SmallVector<int, 4> element_stores(const Program& program);
 
-// Little to do for each element after the passes: few results, and few ops, of one instruction each
-// (those that round at most once). A quotient by a number of the row is two products.
+// Is there little to do for each element after the passes? A result counts as an instruction, and
+// so does an op that rounds at most once. Division by a row's number counts as two.
 bool is_short(const Program& program);
 
 // How a kernel forms an operand from the rows that it loads (formed.h), as programs. In `values`

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the register epilogue stores the results of a subtile. 16-bit results go through the warp's
 // staging buffers: a TMA store writes a whole subtile as a box; a partial one, or an output without
-// a tensor map, is stored by rows. So are fp8 results whose rows are aligned to 16 bytes, in tiles
-// of whole 16 columns; others, and f32 results, fill whole sectors from registers.
+// a tensor map, is stored by rows. fp8 results are stored by rows where their rows and the tile's
+// columns are multiples of 16 bytes. Other fp8 and f32 results fill whole sectors from registers.
 //
 //   staging   two buffers, each one subtile of 16-bit results in chunks as subtile_chunk places
 //             them
