@@ -51,7 +51,7 @@ CATENARY_DEVICE u32 partials_address(u32 smem, u32 from, u32 to) {
 template <const ClusterSplitKConfig& kConfig, int kAccumulators, int kFragments, int kRegisters,
           class Visit>
 CATENARY_DEVICE void for_each_accumulator_pair(
-    const float (&d)[kAccumulators][kFragments][kRegisters], u32 row, Visit visit) {
+    const float (&d)[kFragments][kAccumulators][kRegisters], u32 row, Visit visit) {
   const u32 lane = threadIdx.x % 32;
 #pragma unroll
   for (u32 half = 0; half < 2 * kFragments; ++half) {
@@ -62,8 +62,8 @@ CATENARY_DEVICE void for_each_accumulator_pair(
 #pragma unroll
       for (u32 i = 0; i < kRegisters / 4; ++i) {
         const u32 r = 4 * i + half % 2 * 2;
-        visit(first + lane / 4, (s * kConfig.block_n + 8 * i + lane % 4 * 2) * 4, d[s][half / 2][r],
-              d[s][half / 2][r + 1]);
+        visit(first + lane / 4, (s * kConfig.block_n + 8 * i + lane % 4 * 2) * 4, d[half / 2][s][r],
+              d[half / 2][s][r + 1]);
       }
     }
   }
@@ -73,7 +73,7 @@ CATENARY_DEVICE void for_each_accumulator_pair(
 // the cluster must exist.
 template <const ClusterSplitKConfig& kConfig, int kAccumulators, int kFragments, int kRegisters>
 CATENARY_DEVICE void send_partials(u32 smem,
-                                   const float (&d)[kAccumulators][kFragments][kRegisters],
+                                   const float (&d)[kFragments][kAccumulators][kRegisters],
                                    u32 row) {
   const u32 rank = cluster_rank();
   for_each_accumulator_pair<kConfig>(d, row, [&](u32 r, u32 offset, float first, float second) {
@@ -89,7 +89,7 @@ CATENARY_DEVICE void send_partials(u32 smem,
 // Stores the partials of the rows that this CTA reduces. The pipeline stages must be free.
 template <const ClusterSplitKConfig& kConfig, int kAccumulators, int kFragments, int kRegisters>
 CATENARY_DEVICE void store_own_partials(u32 smem,
-                                        const float (&d)[kAccumulators][kFragments][kRegisters],
+                                        const float (&d)[kFragments][kAccumulators][kRegisters],
                                         u32 row) {
   const u32 rank = kConfig.cluster_k == 1 ? 0 : cluster_rank();
   for_each_accumulator_pair<kConfig>(d, row, [&](u32 r, u32 offset, float first, float second) {

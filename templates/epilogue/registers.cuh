@@ -32,7 +32,7 @@ namespace catenary {
 template <bool kConstant, u32 kFrom = 0, int kAccumulators, int kFragments, int kRegisters,
           int kSums, int kSubtileRegisters>
 CATENARY_DEVICE void copy_subtile(float (&out)[kSums][kSubtileRegisters],
-                                  const float (&d)[kAccumulators][kFragments][kRegisters],
+                                  const float (&d)[kFragments][kAccumulators][kRegisters],
                                   u32 subtile) {
   constexpr u32 kSubtiles = (kRegisters + kSubtileRegisters - 1) / kSubtileRegisters;
   if constexpr (kFrom + 1 < kFragments * kSubtiles) {
@@ -43,7 +43,7 @@ CATENARY_DEVICE void copy_subtile(float (&out)[kSums][kSubtileRegisters],
 #pragma unroll
     for (u32 r = 0; r < kSubtileRegisters; ++r) {
       const u32 from = kFrom % kSubtiles * kSubtileRegisters + r;
-      out[s][r] = from < kRegisters ? d[s][kFrom / kSubtiles][from < kRegisters ? from : 0] : 0.0f;
+      out[s][r] = from < kRegisters ? d[kFrom / kSubtiles][s][from < kRegisters ? from : 0] : 0.0f;
     }
     // If `subtile` is not a constant, this keeps a branch with one move per register. Selects
     // between all subtiles would be as many instructions as the rest of the epilogue.
@@ -53,13 +53,13 @@ CATENARY_DEVICE void copy_subtile(float (&out)[kSums][kSubtileRegisters],
 
 // Puts values in the place of accumulators 0 of a subtile, which is a constant.
 template <int kAccumulators, int kFragments, int kRegisters, int kSubtileRegisters>
-CATENARY_DEVICE void replace_subtile(float (&d)[kAccumulators][kFragments][kRegisters],
+CATENARY_DEVICE void replace_subtile(float (&d)[kFragments][kAccumulators][kRegisters],
                                      const float (&from)[kSubtileRegisters], u32 subtile) {
   constexpr u32 kSubtiles = (kRegisters + kSubtileRegisters - 1) / kSubtileRegisters;
 #pragma unroll
   for (u32 r = 0; r < kSubtileRegisters; ++r) {
     const u32 to = subtile % kSubtiles * kSubtileRegisters + r;
-    if (to < kRegisters) d[0][subtile / kSubtiles][to] = from[r];
+    if (to < kRegisters) d[subtile / kSubtiles][0][to] = from[r];
   }
 }
 
@@ -281,7 +281,7 @@ struct RegisterEpilogue {
   // by what a pass keeps, where they are: copies would take registers beside those of the mainloop.
   template <class P, int kFragments, int kRegisters>
   static CATENARY_DEVICE void reduce_rows(const P& params, const Coord& coord,
-                                          float (&d)[kAccumulators][kFragments][kRegisters],
+                                          float (&d)[kFragments][kAccumulators][kRegisters],
                                           u32 m_warp, u32 m_end, u32 n0, u32 n_end,
                                           NumbersOfTile<kFragments>& numbers) {
 #pragma unroll
@@ -304,7 +304,7 @@ struct RegisterEpilogue {
   // Computes and stores this warp's rows of the tile, which begin at `m_warp` in fragment 0.
   template <class P, int kFragments, int kRegisters>
   static CATENARY_DEVICE void run(const P& params, u32 staging, const WorkTile& work, i64 m_warp,
-                                  i64 n, float (&d)[kAccumulators][kFragments][kRegisters],
+                                  i64 n, float (&d)[kFragments][kAccumulators][kRegisters],
                                   Prefetched& prefetched) {
     const u32 n0 = static_cast<u32>(work.n0);
     const u32 n_end = column_end(work, n);

@@ -61,7 +61,7 @@ struct StagedEpilogue {
   // subtile (16 rows, 64 / kAccumulators columns) at a time.
   template <class P, int kAccumulators, int kFragments, int kRegisters>
   static CATENARY_DEVICE void run(const P& params, u32 staging, const WorkTile& work, i64 m_warp,
-                                  i64 n, const float (&d)[kAccumulators][kFragments][kRegisters],
+                                  i64 n, const float (&d)[kFragments][kAccumulators][kRegisters],
                                   Prefetched& prefetched) {
     constexpr u32 kAllSubtiles = kFragments * kSubtiles;
     const u32 lane = threadIdx.x % 32;

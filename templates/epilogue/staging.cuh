@@ -64,7 +64,7 @@ CATENARY_DEVICE void stage_columns(u32 lane_address, const float (&d)[kRegisters
 // be constants, so each subtile has code of its own.
 template <int kAccumulators, int kFragments, int kRegisters>
 CATENARY_DEVICE void stage_subtile(u32 staging,
-                                   const float (&d)[kAccumulators][kFragments][kRegisters],
+                                   const float (&d)[kFragments][kAccumulators][kRegisters],
                                    u32 subtile) {
   constexpr u32 kSubtileN = 64 / kAccumulators;
   constexpr u32 kSubtiles = 2 * kRegisters / kSubtileN;
@@ -74,7 +74,7 @@ CATENARY_DEVICE void stage_subtile(u32 staging,
     if (i != subtile) continue;
 #pragma unroll
     for (u32 s = 0; s < kAccumulators; ++s) {
-      stage_columns<kSubtileN>(lane_address, d[s][i / kSubtiles], i % kSubtiles * kSubtileN,
+      stage_columns<kSubtileN>(lane_address, d[i / kSubtiles][s], i % kSubtiles * kSubtileN,
                                s * kSubtileN);
     }
   }

@@ -69,10 +69,7 @@ CATENARY_DEVICE void plain_mainloop(typename GemmSm90Traits<kConfig>::Accumulato
   overlap();
   wgmma_wait<0>();
 #pragma unroll
-  for (int s = 0; s < T::kAccumulators; ++s) {
-#pragma unroll
-    for (int f = 0; f < T::kFragments; ++f) wgmma_pin(d[s][f]);
-  }
+  for (int f = 0; f < T::kFragments; ++f) wgmma_pin(registers_of(d[f]));
   if (!T::kMayHaveNoKTile || k_tiles != 0) release_stage<kPipelineOf<kConfig>>(smem, previous);
 }
 
@@ -106,7 +103,7 @@ struct PromotedMainloop {
   // while MMAs of the other set run.
   static CATENARY_DEVICE void add(typename T::Accumulators& d, u32 part, const Partial& sums,
                                   const Scales& scales, const KTileScales& of_k_tile) {
-    Partial& sum = d[part % T::kAccumulators][part / T::kAccumulators];
+    Partial& sum = d[part / T::kAccumulators][part % T::kAccumulators];
     wgmma_pin(sum);
     scales.add(sum, sums, part, of_k_tile);
   }

@@ -118,7 +118,7 @@ struct GemmSm90Traits {
                                           kConfig.ragged.kind != Ragged::kKGrouped),
                 "the K segments of one accumulator, loaded by TMA");
   static_assert(!kPingPong || kConfig.schedule.consumers == 2, "ping-pong has two mma warpgroups");
-  using Accumulators = float[kAccumulators][kFragments][kConfig.tile.block_n / 2];
+  using Accumulators = float[kFragments][kAccumulators][kConfig.tile.block_n / 2];
   using State = PipelineState<kConfig.tile.stages>;
 
   // Empty tiles (a group without k, rows of no group) get one k-tile of zeros (add_zero_k_tile).

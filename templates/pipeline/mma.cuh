@@ -42,15 +42,22 @@ CATENARY_DEVICE void wgmma_k_block(float (&d)[N / 2], u64 a, u64 b, bool scale_d
   }
 }
 
-// Accumulators: [GEMM of a dual GEMM][64-row fragment][register].
+// Accumulators: [64-row fragment][GEMM of a dual GEMM][register].
 template <int kAccumulators, int kFragments, int kRegisters>
-CATENARY_DEVICE void clear_accumulators(float (&d)[kAccumulators][kFragments][kRegisters]) {
+CATENARY_DEVICE void clear_accumulators(float (&d)[kFragments][kAccumulators][kRegisters]) {
 #pragma unroll
-  for (int s = 0; s < kAccumulators; ++s)
+  for (int f = 0; f < kFragments; ++f)
 #pragma unroll
-    for (int f = 0; f < kFragments; ++f)
+    for (int s = 0; s < kAccumulators; ++s)
 #pragma unroll
-      for (int i = 0; i < kRegisters; ++i) d[s][f][i] = 0.0f;
+      for (int i = 0; i < kRegisters; ++i) d[f][s][i] = 0.0f;
+}
+
+// The accumulators of a fragment as one array: those of B, then those of B2.
+template <int kAccumulators, int kRegisters>
+CATENARY_DEVICE auto registers_of(float (&d)[kAccumulators][kRegisters])
+    -> float (&)[kAccumulators * kRegisters] {
+  return reinterpret_cast<float(&)[kAccumulators * kRegisters]>(d);
 }
 
 // Descriptors of the k-tile at shared address `stage`, for the warpgroup's rows of A from `row` on.
@@ -68,7 +75,8 @@ CATENARY_DEVICE TileDescriptors tile_descriptors(u32 stage, u32 row) {
   return {tile_descriptor<kPipeline.a.k_major, kBlockK>(stage, row), b};
 }
 
-// Issues the MMA of k-block `i` of a k-tile for 64-row fragment `f` of A and B number `s`.
+// Issues the MMA of k-block `i` of a k-tile for 64-row fragment `f` of A and the columns of B from
+// those of B number `s` on.
 template <const PipelineConfig& kPipeline, int kRegisters>
 CATENARY_DEVICE void mma_k_block(float (&d)[kRegisters], const TileDescriptors& tile, u32 i, u32 f,
                                  u32 s, bool accumulate) {
@@ -85,19 +93,18 @@ CATENARY_DEVICE void mma_k_block(float (&d)[kRegisters], const TileDescriptors& 
 constexpr u32 kKBlocks = 128 / 32;  // of a k-tile
 
 // Issues all MMAs of a k-tile. The first k-block adds to d if `accumulate` is set, and else
-// overwrites it.
+// overwrites it. B2 follows B without a gap, so both are one operand: A is read once for both.
 template <const PipelineConfig& kPipeline, int kAccumulators, int kFragments, int kRegisters>
-CATENARY_DEVICE void mma_k_tile(float (&d)[kAccumulators][kFragments][kRegisters], u32 stage,
+CATENARY_DEVICE void mma_k_tile(float (&d)[kFragments][kAccumulators][kRegisters], u32 stage,
                                 u32 row, bool accumulate) {
+  static_assert(kAccumulators == 1 || kPipeline.b.k_major || kPipeline.b_rows % 64 == 0,
+                "an N-major B is whole blocks of 64 columns");
   const TileDescriptors tile = tile_descriptors<kPipeline>(stage, row);
 #pragma unroll
   for (u32 i = 0; i < kKBlocks; ++i) {
 #pragma unroll
     for (u32 f = 0; f < kFragments; ++f) {
-#pragma unroll
-      for (u32 s = 0; s < kAccumulators; ++s) {
-        mma_k_block<kPipeline>(d[s][f], tile, i, f, s, accumulate || i != 0);
-      }
+      mma_k_block<kPipeline>(registers_of(d[f]), tile, i, f, 0, accumulate || i != 0);
     }
   }
 }
