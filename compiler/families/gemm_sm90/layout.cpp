@@ -315,11 +315,26 @@ MapBinding output_map(const GemmSm90Config& c, const Operand& o) {
 // A kernel's parameters before CUDA 12.1 (CUDA C++ Programming Guide, function parameters).
 constexpr i64 kMaxParamBytes = 4096;
 
+// A TMA store waits for the loads that TMA was given before it, and the warp for the store when it
+// needs the buffer again. Where a subtile has operands to wait for too, or three results, stores by
+// rows are faster (RESULTS train-8).
+bool stores_by_rows(const KernelPlan& kernel) {
+  constexpr int kMostByTma = 2;
+  const auto is_staged = [](const ProgramLine& line) {
+    const Operand& o = line.operand;
+    return line.kind == ProgramLine::Kind::kStore && dtype_bytes(o.dtype) == 2 && o.rows == 1 &&
+           o.columns == 1;
+  };
+  return kernel.config.get<GemmSm90Config>().epilogue.matrices > 0 ||
+         llvm::count_if(kernel.program, is_staged) > kMostByTma;
+}
+
 }  // namespace
 
 void map_outputs(KernelPlan& kernel) {
   const auto& c = kernel.config.get<GemmSm90Config>();
   if (!c.epilogue.in_registers || c.schedule.cluster_k != 0 || c.schedule.split_k != 1) return;
+  if (stores_by_rows(kernel)) return;
   const auto slots = static_cast<i64>(kernel.slots.size());
   const auto scalars = static_cast<i64>(kernel.scalars.size());
   for (ProgramLine& line : kernel.program) {
