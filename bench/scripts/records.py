@@ -179,13 +179,21 @@ class Gpu:
         """A later record replaces the contenders that it has. `speed`: that of ours against the
         contender, in the process that timed both."""
         for row in rows:
-            contenders = row["contenders"]
+            contenders = by_what_is_saved(row["contenders"])
             ours = contenders.get("catenary", contenders.get("catenary chains"))
             known = self.training.pop(row["row"], {"flops": row["flops"], "contenders": {}})
             self.training[row["row"]] = known
             for name, entry in contenders.items():
                 speed = entry["us"] / ours["us"] if ours else None
                 known["contenders"][name] = {**entry, "speed": speed}
+
+
+def by_what_is_saved(contenders):
+    """Older records have "catenary unstored", today's default, beside "catenary", then recompute="none"."""
+    if "catenary unstored" not in contenders:
+        return contenders
+    names = {"catenary": "catenary none", "catenary unstored": "catenary"}
+    return {names.get(name, name): entry for name, entry in contenders.items()}
 
 
 def has_list(data, key):

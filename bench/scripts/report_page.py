@@ -58,7 +58,7 @@ SECTIONS = (
     ("Training steps", "training",
      "Forward and gradients of x and of all parameters, bf16, one process (`bench/scripts/torch_training.py`): PyTorch eager (a loop over "
      "groups), batched (bmm, grouped_mm), `torch.compile` of that with max-autotune. Ours by autograd; dgrad and wgrad by its gradient chains. "
-     "*held*: what the forward leaves for the backward beside its result; *h saved*: `recompute=\"unstored\"`. B x G x N x K, M x N x K, E x M x N x K."),
+     "*held*: what the forward leaves for the backward beside its result; *h repeated*: `recompute=\"none\"`. B x G x N x K, M x N x K, E x M x N x K."),
     ("Whole models", "whole_models",
      "Models of transformers with random weights, bf16 (`bench/scripts/torch_models.py`): each contender is one CUDA graph of a step, in turns in "
      "one process. Decode steps have a static cache of 1,024 positions; decode-N has N rows. `torch.compile` and "

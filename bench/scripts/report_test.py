@@ -348,7 +348,7 @@ class ReportTest(unittest.TestCase):
 
         ours = {"catenary": entry(10.0, 3, forward=4.0, backward=6.0),
                 "catenary chains": entry(9.0, forward=4.0, dgrad=3.0, wgrad=2.0),
-                "catenary unstored": entry(11.0, 4, forward=4.0, backward=7.0),
+                "catenary none": entry(11.0, 4, forward=4.0, backward=7.0),
                 "catenary recompute": entry(12.0, 0, forward=4.0, backward=8.0)}
         first = {"row": "gelu_mlp/2x3x4", "flops": 8e9, "problems": {},
                  "contenders": {**ours, "eager": entry(20.0, 4), "compile": entry(1.0, 4)}}

@@ -15,8 +15,8 @@ backward are timed apart and together. `held`: bytes that the forward leaves for
     eager               F.linear, for grouped layers and experts in a loop
     batched             bmm, grouped_mm
     compile             torch.compile of the batched form, max-autotune-no-cudagraphs
-    catenary            the chain by catenary.torch and autograd
-    catenary unstored   the same, recompute="unstored": what the forward stores anyway is saved
+    catenary            the chain by catenary.torch and autograd, which saves what the forward stores anyway
+    catenary none       the same, recompute="none": only results of products are saved
     catenary recompute  the same, recompute="all": x and the parameters are all that is saved
     catenary chains     its gradient chains by the core package: forward, dgrad, wgrad as phases
 
@@ -46,8 +46,8 @@ from training_rows import all_rows
 
 RESULTS = pathlib.Path(__file__).resolve().parents[1] / "results"
 PEERS = ("eager", "batched", "compile")
-OURS = ("catenary", "catenary unstored", "catenary recompute", "catenary chains")
-RECOMPUTE = {"catenary unstored": "unstored", "catenary recompute": "all"}
+OURS = ("catenary", "catenary none", "catenary recompute", "catenary chains")
+RECOMPUTE = {"catenary none": "none", "catenary recompute": "all"}
 MODE = "max-autotune-no-cudagraphs"
 # Allowed errors against float64, of bf16 values between the products: the root mean square of the error over that of
 # the result, and the largest error over the largest element. A wrong tile is far above both.
@@ -143,7 +143,7 @@ def make_step(name, row, tensors, dy):
     if name == "catenary chains":
         return ChainsStep(row.text, tensors, dy)
     if name in OURS:
-        function = ct.chain(row.text, recompute=RECOMPUTE.get(name, "none"))
+        function = ct.chain(row.text, recompute=RECOMPUTE.get(name, "unstored"))
     else:
         function = row.forms[name]
     if name == "compile":

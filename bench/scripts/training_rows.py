@@ -102,6 +102,16 @@ def swiglu_mlp(m, n, k):
     return Row(f"swiglu_mlp/{m}x{n}x{k}", text, shapes, 18.0 * m * n * k, {"eager": gated, "compile": gated})
 
 
+def linear_silu(m, n, k, bias):
+    """A pair of rows, without and with a bias: what its gradient costs."""
+    shapes = {"x": (m, k), "w": (n, k)} | ({"b": (n,)} if bias else {})
+    name = "bias_silu" if bias else "silu"
+    body = ['a = contract "mk,nk->mn"(x, w)', "y = silu(add(a, b))" if bias else "y = silu(a)"]
+    whole = (lambda x, w, b: F.silu(F.linear(x, w, b))) if bias else (lambda x, w: F.silu(F.linear(x, w)))
+    return Row(f"{name}/{m}x{n}x{k}", chain_text(name, shapes, body), shapes, 6.0 * m * n * k,
+               {"eager": whole, "compile": whole})
+
+
 def gelu_mlp(m, n, k):
     shapes = {"x": (m, k), "w1": (n, k), "b1": (n,), "w2": (k, n), "b2": (k,)}
     text = chain_text("gelu_mlp", shapes, [
@@ -141,5 +151,6 @@ def all_rows(scale=1):
     grouped = (size(2560), 12 if scale == 1 else 3, size(3072), size(1024))
     return [grouped_linear(*grouped), grouped_bias_silu(*grouped), grouped_gated_mlp(*grouped),
             swiglu_mlp(size(8192), size(14336), size(4096)), gelu_mlp(size(8192), size(3072), size(768)),
+            *(linear_silu(size(8192), size(4096), size(4096), bias) for bias in (False, True)),
             *(experts(kind, [max(1, r // scale) for r in rows], size(14336), size(4096))
               for kind, rows in EXPERT_ROWS.items())]

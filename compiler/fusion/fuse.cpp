@@ -8,6 +8,7 @@
 #include "compiler/fusion/gain.h"
 #include "compiler/fusion/in_place.h"
 #include "compiler/fusion/norm.h"
+#include "compiler/fusion/recomputed.h"
 #include "compiler/fusion/row_reductions.h"
 #include "compiler/fusion/stored_terms.h"
 
@@ -388,6 +389,7 @@ FusionPlan fuse_chain(const VerifiedChain& chain, FusionOptions options) {
     const bool inside = move_column_sums_inside(chain, plan);
     plan.has_column_sums = store_terms_in_sums(chain, plan) || inside;
   }
+  if (options.fuse) recompute_values(chain, plan);
   add_copies(chain, plan);
   if (options.fuse) find_beside(chain, plan);
   return plan;

@@ -10,6 +10,11 @@
 //     ...
 //   shared memory: f32 [slice][sum][lane][vec]
 //
+// Along terms a lane is one output, its slices are neighbouring threads, and each adds vectors of
+// terms, which are adjacent in memory. Its sum of a vector's elements, in ascending order, joins
+// those of its warp by butterflies, and those of the output's warps by shared memory:
+// f32 [lane][warp][sum].
+//
 //   timeline: PDL trigger, dependency wait | each slice combines its terms | store to shared
 //   memory,
 //     CTA barrier (all threads arrive: all slices are stored) | slice 0 combines the slices in
@@ -23,6 +28,7 @@
 #include "ptx/math.cuh"
 #include "ptx/shared.cuh"
 #include "ptx/sync.cuh"
+#include "ptx/warp.cuh"
 
 namespace catenary {
 
@@ -42,20 +48,26 @@ CATENARY_DEVICE i64 reduce_terms(const P& params, i64 rows) {
   i64 terms = ceil_div(rows, i64{kConfig.rows});
 #pragma unroll
   for (int d = 1; d < kConfig.term_rank; ++d) terms *= extent_at_launch(kConfig.size.at[d], params);
+  if constexpr (kConfig.along_terms) terms *= kConfig.size.at[kMaxDims - 1].size / kConfig.vec;
   return terms;
 }
 
 // Coordinates of output vector i; false when there is no such vector.
 template <const ReduceConfig& kConfig, class P>
 CATENARY_DEVICE bool reduce_coord(const P& params, u64 i, Coord& at) {
-  const i64 inner = extent_at_launch(kConfig.size.at[kMaxDims - 1], params);
-  const u64 row = static_cast<u64>(ceil_div(inner, kConfig.vec));
-  if (row == 0) return false;
-  const u64 column = (i % row) * kConfig.vec;
-  const i64 left = inner - static_cast<i64>(column);
-  at.dim[kMaxDims - 1] = static_cast<u32>(column);
-  at.valid = left < kConfig.vec ? static_cast<i32>(left) : kConfig.vec;
-  i /= row;
+  if constexpr (kConfig.along_terms) {
+    at.dim[kMaxDims - 1] = 0;
+    at.valid = kConfig.vec;
+  } else {
+    const i64 inner = extent_at_launch(kConfig.size.at[kMaxDims - 1], params);
+    const u64 row = static_cast<u64>(ceil_div(inner, kConfig.vec));
+    if (row == 0) return false;
+    const u64 column = (i % row) * kConfig.vec;
+    const i64 left = inner - static_cast<i64>(column);
+    at.dim[kMaxDims - 1] = static_cast<u32>(column);
+    at.valid = left < kConfig.vec ? static_cast<i32>(left) : kConfig.vec;
+    i /= row;
+  }
 #pragma unroll
   for (int d = kMaxDims - 2; d >= kConfig.term_rank; --d) {
     const u64 size = static_cast<u64>(extent_at_launch(kConfig.size.at[d], params));
@@ -69,6 +81,11 @@ CATENARY_DEVICE bool reduce_coord(const P& params, u64 i, Coord& at) {
 // `first`: the index of the first term in dimension 0.
 template <const ReduceConfig& kConfig, class P>
 CATENARY_DEVICE void set_term(const P& params, u64 term, i64 first, Coord& at) {
+  if constexpr (kConfig.along_terms) {
+    constexpr u64 kVectors = static_cast<u64>(kConfig.size.at[kMaxDims - 1].size / kConfig.vec);
+    at.dim[kMaxDims - 1] = static_cast<u32>(term % kVectors * kConfig.vec);
+    term /= kVectors;
+  }
 #pragma unroll
   for (int d = kConfig.term_rank - 1; d >= 0; --d) {
     if (d == 0) {
@@ -81,6 +98,80 @@ CATENARY_DEVICE void set_term(const P& params, u64 term, i64 first, Coord& at) {
   }
 }
 
+// Adds the sums of all slices of an output, vectors of terms: those of thread 0 of its slices. All
+// threads of the CTA execute it.
+template <const ReduceConfig& kConfig, int V>
+CATENARY_DEVICE void add_slices_along_terms(u32 lane, u32 slice, const Vec<V> (&sum)[kConfig.sums],
+                                            Vec<1> (&total)[kConfig.sums]) {
+  using Operator = Reduction<kConfig.op>;
+  constexpr u32 kInWarp = kConfig.slices < 32 ? kConfig.slices : 32;
+  constexpr u32 kWarps = kConfig.slices / kInWarp;  // of an output
+#pragma unroll
+  for (int s = 0; s < kConfig.sums; ++s) {
+    float v = sum[s].v[0];
+#pragma unroll
+    for (int j = 1; j < V; ++j) v = Operator::apply(v, sum[s].v[j]);
+#pragma unroll
+    for (u32 distance = 1; distance < kInWarp; distance *= 2) {
+      v = Operator::apply(v, bits_to_f32(shuffle_xor(f32_to_bits(v), distance)));
+    }
+    total[s].v[0] = v;
+  }
+  if constexpr (kWarps > 1) {
+    const u32 sums = dynamic_smem() + lane * (kWarps * kConfig.sums * 4);
+#pragma unroll
+    for (int s = 0; s < kConfig.sums; ++s) {
+      if (slice % 32 == 0) st_shared_f32(sums + (slice / 32 * kConfig.sums + s) * 4, total[s].v[0]);
+    }
+    // All threads arrive: the sums of all warps are stored.
+    cta_barrier();
+    if (slice != 0) return;
+#pragma unroll
+    for (u32 warp = 1; warp < kWarps; ++warp) {
+#pragma unroll
+      for (int s = 0; s < kConfig.sums; ++s) {
+        total[s].v[0] =
+            Operator::apply(total[s].v[0], ld_shared_f32(sums + (warp * kConfig.sums + s) * 4));
+      }
+    }
+  }
+}
+
+// Adds the sums of all slices of an output vector, in ascending order: those of slice 0. All
+// threads of the CTA execute it.
+template <const ReduceConfig& kConfig, int V>
+CATENARY_DEVICE void add_slices(u32 lane, u32 slice, Vec<V> (&sum)[kConfig.sums]) {
+  using Operator = Reduction<kConfig.op>;
+  if constexpr (kConfig.slices > 1) {
+    // The slices' sums: [slice][sum][lane][V].
+    const u32 smem = dynamic_smem();
+    constexpr u32 kSliceBytes = kConfig.sums * kConfig.lanes * V * 4;
+#pragma unroll
+    for (int s = 0; s < kConfig.sums; ++s) {
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        st_shared_f32(smem + slice * kSliceBytes + ((s * kConfig.lanes + lane) * V + j) * 4,
+                      sum[s].v[j]);
+      }
+    }
+    // All threads arrive, those without an output vector too: all slices are stored.
+    cta_barrier();
+    if (slice != 0) return;
+#pragma unroll 1
+    for (u32 other = 1; other < kConfig.slices; ++other) {
+#pragma unroll
+      for (int s = 0; s < kConfig.sums; ++s) {
+#pragma unroll
+        for (int j = 0; j < V; ++j) {
+          sum[s].v[j] = Operator::apply(
+              sum[s].v[j],
+              ld_shared_f32(smem + other * kSliceBytes + ((s * kConfig.lanes + lane) * V + j) * 4));
+        }
+      }
+    }
+  }
+}
+
 template <const ReduceConfig& kConfig, class Prologue, class Program, class P>
 CATENARY_DEVICE void reduce(const P& params) {
   constexpr int V = kConfig.vec;
@@ -88,8 +179,9 @@ CATENARY_DEVICE void reduce(const P& params) {
   griddepcontrol_launch_dependents();
   griddepcontrol_wait();
 
-  const u32 lane = threadIdx.x % kConfig.lanes;
-  const u32 slice = threadIdx.x / kConfig.lanes;
+  constexpr bool kAlongTerms = kConfig.along_terms;
+  const u32 lane = kAlongTerms ? threadIdx.x / kConfig.slices : threadIdx.x % kConfig.lanes;
+  const u32 slice = kAlongTerms ? threadIdx.x % kConfig.slices : threadIdx.x / kConfig.lanes;
   Coord at;
   const bool inside =
       reduce_coord<kConfig>(params, static_cast<u64>(blockIdx.x) * kConfig.lanes + lane, at);
@@ -122,44 +214,25 @@ CATENARY_DEVICE void reduce(const P& params) {
     for (int s = 0; s < kConfig.sums; ++s) sum[s] = map<V, Operator>(sum[s], value[s]);
   }
 
-  if constexpr (kConfig.slices > 1) {
-    // The slices' sums: [slice][sum][lane][V].
-    const u32 smem = dynamic_smem();
-    constexpr u32 kSliceBytes = kConfig.sums * kConfig.lanes * V * 4;
+  Vec<kConfig.result_vec()> total[kConfig.sums];
+  if constexpr (kAlongTerms) {
+    add_slices_along_terms<kConfig>(lane, slice, sum, total);
+  } else {
+    add_slices<kConfig>(lane, slice, sum);
 #pragma unroll
-    for (int s = 0; s < kConfig.sums; ++s) {
-#pragma unroll
-      for (int j = 0; j < V; ++j) {
-        st_shared_f32(smem + slice * kSliceBytes + ((s * kConfig.lanes + lane) * V + j) * 4,
-                      sum[s].v[j]);
-      }
-    }
-    // All threads arrive, those without an output vector too: all slices are stored.
-    cta_barrier();
-    if (slice != 0) return;
-#pragma unroll 1
-    for (u32 other = 1; other < kConfig.slices; ++other) {
-#pragma unroll
-      for (int s = 0; s < kConfig.sums; ++s) {
-#pragma unroll
-        for (int j = 0; j < V; ++j) {
-          sum[s].v[j] = Operator::apply(
-              sum[s].v[j],
-              ld_shared_f32(smem + other * kSliceBytes + ((s * kConfig.lanes + lane) * V + j) * 4));
-        }
-      }
-    }
+    for (int s = 0; s < kConfig.sums; ++s) total[s] = sum[s];
   }
-  if (!inside) return;
+  if (slice != 0 || !inside) return;
 #pragma unroll
   for (int d = 0; d < kConfig.term_rank; ++d) at.dim[d] = 0;
+  if constexpr (kAlongTerms) at.dim[kMaxDims - 1] = 0, at.valid = 1;
   typename Program::Operands operands;
   Program::load_weights(params, at, operands);
   Program::load(params, at, operands);
   if constexpr (kConfig.sums == 2) {
-    Program::store(params, at, operands, sum[0], sum[1]);
+    Program::store(params, at, operands, total[0], total[1]);
   } else {
-    Program::store(params, at, operands, sum[0]);
+    Program::store(params, at, operands, total[0]);
   }
 }
 

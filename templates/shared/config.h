@@ -111,13 +111,15 @@ enum class ReduceOp : i32 { kSum, kMax };
 // `reduce`: out[i] = epilogue(sum or maximum over terms of prologue(i, term)), in a fixed order.
 // The leading `term_rank` dimensions are reduced, the others are the output's. By group: the terms
 // of an output are the rows of its group in dimension 0, and all of the other term dimensions.
+// Along terms: the last dimension is reduced too, and vectors are of terms.
 struct ReduceConfig {
   Extents size = {};  // terms: indices 0 .. term_rank-1 (left-aligned); output: right-aligned
   i32 term_rank = 1;
   i32 sums = 1;  // accumulators per output element (2: a dual GEMM)
   i32 vec = 1;
-  i32 lanes = 32;  // output vectors per CTA
-  i32 slices = 8;  // threads per output vector; each adds every slices-th term
+  i32 lanes = 32;  // output vectors per CTA; along terms, outputs
+  i32 slices = 8;  // threads of each of them; each adds every slices-th term, or vector of terms
+  bool along_terms = false;
   ReduceOp op = ReduceOp::kSum;
   // Rows per term of dimension 0: kSummedRows if the terms are sums of rows. By group, those of
   // group g begin at term g + its first row / rows.
@@ -125,6 +127,12 @@ struct ReduceConfig {
   i32 parts = 1;     // parts of the terms, each with CTAs and results of its own
   i32 part_dim = 0;  // the output dimension whose index is the part
   GroupEnds ends = {};
+  constexpr i32 result_vec() const { return along_terms ? 1 : vec; }
+  // Sums of the slices; along terms, of their warps.
+  constexpr i32 smem_bytes() const {
+    const i32 apart = along_terms ? slices / 32 : slices;
+    return apart > 1 ? 4 * sums * lanes * apart * result_vec() : 0;
+  }
   constexpr bool operator==(const ReduceConfig&) const = default;
 };
 

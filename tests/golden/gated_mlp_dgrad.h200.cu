@@ -39,9 +39,6 @@
 //   slot 6: output 'd_g_bf16'
 //   map 0: 'wd' as 14336 x 4096 bf16 in boxes of 64 x 64
 //   map 1: 'd_y' as 4096 x 8192 bf16 in boxes of 64 x 152
-//   map 2: 'h' as 14336 x 8192 bf16 in boxes of 64 x 8
-//   map 3: 'd_u_bf16' as 14336 x 8192 bf16 in boxes of 64 x 8
-//   map 4: 'd_g_bf16' as 14336 x 8192 bf16 in boxes of 64 x 8
 // rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_gated_mlp_dgrad_k0_gemm_tm128n152k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
@@ -54,7 +51,7 @@ __device__ constexpr GemmSm90Config kConfig{
     .schedule = {.ping_pong = true, .consumers = 2, .cluster_n = 2, .split_k = 1, .tile_swizzle = 8},
     .epilogue = {.in_registers = true, .vec = 4, .matrices = 2},
 };
-using P = Params<7, 0, 5>;
+using P = Params<7, 0, 2>;
 struct Epilogue {
   struct Columns {
   };
@@ -75,9 +72,9 @@ struct Epilogue {
   static constexpr int kOutputCount = 3;
   static constexpr bool kShort = false;
   static constexpr Operand kOutputs[] = {
-      Operand{.slot = 4, .dtype = DType::kBF16, .streamed = true, .map = 2, .stride = dims(1, 14336)},
-      Operand{.slot = 5, .dtype = DType::kBF16, .streamed = true, .map = 3, .stride = dims(1, 14336)},
-      Operand{.slot = 6, .dtype = DType::kBF16, .streamed = true, .map = 4, .stride = dims(1, 14336)}};
+      Operand{.slot = 4, .dtype = DType::kBF16, .streamed = true, .stride = dims(1, 14336)},
+      Operand{.slot = 5, .dtype = DType::kBF16, .streamed = true, .stride = dims(1, 14336)},
+      Operand{.slot = 6, .dtype = DType::kBF16, .streamed = true, .stride = dims(1, 14336)}};
   static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Matrices& matrices, const Vec<2>& sum0, Vec<2>* out) {
     const Vec<2>& v_d_h = sum0;  // %d_h = contract(%d_y, %wd)
     const Vec<2> v_t6 = map<2, op_silu>(matrices.v_g.values());  // %t6 = silu(%g)

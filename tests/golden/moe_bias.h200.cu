@@ -1,4 +1,4 @@
-// catenary | target sm_90a (h200) | kernel ctn_moe_bias_k0_gemm_m128n80k64
+// catenary | target sm_90a (h200) | kernel ctn_moe_bias_k0_gemm_m128n64k64
 // chain:
 //   chain moe_bias(
 //       input x: bf16[8192, 2880],
@@ -25,7 +25,7 @@
 //     y = add(d, bd @ "en")
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 128x80x64, 2 ping-pong warpgroups, 5 stages, 196 KiB shared
+// plan: gemm_sm90: tile 128x64x64, 2 ping-pong warpgroups, 6 stages, 208 KiB shared
 //   'g' is a contraction: it reads its operands from memory; 'u' shares an operand and an epilogue with it
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'wg'
@@ -35,10 +35,10 @@
 //   slot 5: parameter 'bu'
 //   slot 6: workspace 'h'
 //   map 0: 'x' as 2880 x 8192 bf16 in boxes of 64 x 128
-//   map 1: 'wg' as 2880 x 2880 x 8 bf16 in boxes of 64 x 80 x 1
-//   map 2: 'wu' as 2880 x 2880 x 8 bf16 in boxes of 64 x 80 x 1
+//   map 1: 'wg' as 2880 x 2880 x 8 bf16 in boxes of 64 x 64 x 1
+//   map 2: 'wu' as 2880 x 2880 x 8 bf16 in boxes of 64 x 64 x 1
 //   map 3: 'h' as 2880 x 8192 bf16 in boxes of 32 x 16
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_moe_bias_k0_gemm_m128n80k64.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_moe_bias_k0_gemm_m128n64k64.cu
 #include "kernels/gemm_sm90.cuh"
 namespace {
 using namespace catenary;
@@ -47,7 +47,7 @@ __device__ constexpr GemmSm90Config kConfig{
     .a = {.map = 0},
     .b = {.map = 1, .weight = true, .coord2 = 9},
     .b2 = {.map = 2, .weight = true, .coord2 = 9}, .dual = true,
-    .tile = {.block_m = 128, .block_n = 80, .stages = 5},
+    .tile = {.block_m = 128, .block_n = 64, .stages = 6},
     .schedule = {.ping_pong = true, .consumers = 2, .split_k = 1, .tile_swizzle = 8},
     .epilogue = {.in_registers = true, .vec = 8},
     .ragged = {.kind = Ragged::kMGrouped, .group_ends_slot = 2, .num_groups = 8},
@@ -93,7 +93,7 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(384, 1)
-ctn_moe_bias_k0_gemm_m128n80k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
+ctn_moe_bias_k0_gemm_m128n64k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 
 // catenary | target sm_90a (h200) | kernel ctn_moe_bias_k1_gemm_m128n128k64
 // chain:

@@ -48,7 +48,7 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(256, 2)
 ctn_softmax_k0_gemm_m64n32k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_softmax_k1_reduce_l32s8
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k1_reduce_l4s64
 // chain:
 //   chain softmax(
 //       input x: bf16[64, 512],
@@ -62,30 +62,30 @@ ctn_softmax_k0_gemm_m64n32k64(const __grid_constant__ P p) { gemm_sm90<kConfig, 
 //     p = mul(e @ "mn", t7 @ "m")
 //     return p: bf16
 //   }
-// plan: reduce: reduce, 32 lanes x 8 slices, 1 elements per lane, 32 parts of the terms
+// plan: reduce: reduce, 4 lanes x 64 slices, 4 terms per lane
 //   'top' is a maximum: it reads its operands from memory
 //   slot 0: workspace 'y'
-//   slot 1: workspace 'parts of the terms'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k1_reduce_l32s8.cu
+//   slot 1: workspace 'top'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k1_reduce_l4s64.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 __device__ constexpr ReduceConfig kConfig{
-    .size = extents(1024, 1, 1, 1, 1, 1, 32, 64), .term_rank = 1,
-    .sums = 1, .vec = 1, .lanes = 32, .slices = 8, .op = ReduceOp::kMax, .parts = 32, .part_dim = 6,
+    .size = extents(64, 1024), .term_rank = 1,
+    .sums = 1, .vec = 4, .lanes = 4, .slices = 64, .op = ReduceOp::kMax, .along_terms = true,
 };
 using P = Params<2, 0>;
 struct Prologue {
   struct Operands {
-    static constexpr Operand o_y = Operand{.slot = 0, .dtype = DType::kF32, .streamed = true, .stride = dims(1, 0, 0, 0, 0, 0, 0, 1024)};
-    Loaded<o_y, 1> v_y;
+    static constexpr Operand o_y = Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .stride = dims(1024, 1)};
+    Loaded<o_y, 4> v_y;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-    in.v_y = load_operand<Operands::o_y, 1, false>(p, at);  // %y = contract(%x, %w)
+    in.v_y = load_operand<Operands::o_y, 4, false>(p, at);  // %y = contract(%x, %w)
   }
-  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
+  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<4>* out) {
     out[0] = in.v_y.values();
   }
 };
@@ -97,15 +97,15 @@ struct Epilogue {
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<1>& sum0) {
-    const Vec<1>& v_all = sum0;  // terms of this part
-    store_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(64, 1)}, 1, false>(p, at, v_all);  // %part
+    const Vec<1>& v_top = sum0;  // %top = reduce_max(%y)
+    store_vec<Operand{.slot = 1, .dtype = DType::kF32, .stride = dims(1, 0)}, 1, false>(p, at, v_top);  // %top
   }
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_softmax_k1_reduce_l32s8(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+ctn_softmax_k1_reduce_l4s64(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_softmax_k1_reduce_l32s8p32
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k2_reduce_l4s64
 // chain:
 //   chain softmax(
 //       input x: bf16[64, 512],
@@ -119,80 +119,23 @@ ctn_softmax_k1_reduce_l32s8(const __grid_constant__ P p) { reduce<kConfig, Prolo
 //     p = mul(e @ "mn", t7 @ "m")
 //     return p: bf16
 //   }
-// plan: reduce: reduce, 32 lanes x 8 slices, 1 elements per lane, of 32 parts
-//   combines the parts of the terms
-//   slot 0: workspace 'top'
-//   slot 1: workspace 'parts of the terms'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k1_reduce_l32s8p32.cu
+// plan: reduce: reduce, 4 lanes x 64 slices, 4 terms per lane
+//   'total' is a sum: it reads its operands from memory; it computes 'e' again: storing it would move more bytes
+//   slot 0: workspace 'y'
+//   slot 1: workspace 'top'
+//   slot 2: workspace 't7'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k2_reduce_l4s64.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 __device__ constexpr ReduceConfig kConfig{
-    .size = extents(32, 1, 1, 1, 1, 1, 1, 64), .term_rank = 1,
-    .sums = 1, .vec = 1, .lanes = 32, .slices = 8, .op = ReduceOp::kMax,
-};
-using P = Params<2, 0>;
-struct Prologue {
-  struct Operands {
-    static constexpr Operand o_part = Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(64, 0, 0, 0, 0, 0, 0, 1)};
-    Loaded<o_part, 1> v_part;
-  };
-  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-  }
-  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-    in.v_part = load_operand<Operands::o_part, 1, false>(p, at);  // of one part's terms
-  }
-  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
-    out[0] = in.v_part.values();
-  }
-};
-struct Epilogue {
-  struct Operands {
-  };
-  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-  }
-  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-  }
-  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<1>& sum0) {
-    const Vec<1>& v_top = sum0;  // %top = reduce_max(%y)
-    store_vec<Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .stride = dims(1)}, 1, false>(p, at, v_top);  // %top
-  }
-};
-}  // namespace
-extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_softmax_k1_reduce_l32s8p32(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
-
-// catenary | target sm_90a (h200) | kernel ctn_softmax_k3_pointwise_v4u1
-// chain:
-//   chain softmax(
-//       input x: bf16[64, 512],
-//       weight w: bf16[1024, 512]) {
-//     y = contract "mk,nk->mn"(x, w)
-//     top = reduce_max "mn->m"(y)
-//     t4 = sub(y @ "mn", top @ "m")
-//     e = exp(t4)
-//     total = sum "mn->m"(e)
-//     t7 = recip(total)
-//     p = mul(e @ "mn", t7 @ "m")
-//     return p: bf16
-//   }
-// plan: pointwise: pointwise, 4 elements x 1 vectors per thread, 64 threads
-//   't4' is [64, 1024], the kernel before it computes [64]
-//   slot 0: workspace 'y'
-//   slot 1: workspace 'top'
-//   slot 2: workspace 'e'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k3_pointwise_v4u1.cu
-#include "kernels/pointwise.cuh"
-namespace {
-using namespace catenary;
-__device__ constexpr PointwiseConfig kConfig{
-    .size = extents(64, 1024),
-    .vec = 4, .unroll = 1, .threads = 64,
+    .size = extents(64, 1024), .term_rank = 1,
+    .sums = 1, .vec = 4, .lanes = 4, .slices = 64, .along_terms = true,
 };
 using P = Params<3, 0>;
-struct Program {
+struct Prologue {
   struct Operands {
-    static constexpr Operand o_y = Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(1024, 1)};
+    static constexpr Operand o_y = Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .stride = dims(1024, 1)};
     Loaded<o_y, 4> v_y;
     static constexpr Operand o_top = Operand{.slot = 1, .dtype = DType::kF32, .stride = dims(1, 0)};
     Loaded<o_top, 4> v_top;
@@ -203,112 +146,10 @@ struct Program {
     in.v_y = load_operand<Operands::o_y, 4, false>(p, at);  // %y = contract(%x, %w)
     in.v_top = load_operand<Operands::o_top, 4, false>(p, at);  // %top = reduce_max(%y)
   }
-  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in) {
+  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<4>* out) {
     const Vec<4> v_t4 = map<4, op_sub>(in.v_y.values(), in.v_top.values());  // %t4 = sub(%y, %top)
     const Vec<4> v_e = map<4, op_exp>(v_t4);  // %e = exp(%t4)
-    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(1024, 1)}, 4, false>(p, at, v_e);  // %e
-  }
-};
-}  // namespace
-extern "C" __global__ void __launch_bounds__(64, 1)
-ctn_softmax_k3_pointwise_v4u1(const __grid_constant__ P p) { pointwise<kConfig, Program>(p); }
-
-// catenary | target sm_90a (h200) | kernel ctn_softmax_k4_reduce_l32s8
-// chain:
-//   chain softmax(
-//       input x: bf16[64, 512],
-//       weight w: bf16[1024, 512]) {
-//     y = contract "mk,nk->mn"(x, w)
-//     top = reduce_max "mn->m"(y)
-//     t4 = sub(y @ "mn", top @ "m")
-//     e = exp(t4)
-//     total = sum "mn->m"(e)
-//     t7 = recip(total)
-//     p = mul(e @ "mn", t7 @ "m")
-//     return p: bf16
-//   }
-// plan: reduce: reduce, 32 lanes x 8 slices, 1 elements per lane, 32 parts of the terms
-//   'total' is a sum: it reads its operands from memory
-//   slot 0: workspace 'e'
-//   slot 1: workspace 'parts of the terms'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k4_reduce_l32s8.cu
-#include "kernels/reduce.cuh"
-namespace {
-using namespace catenary;
-__device__ constexpr ReduceConfig kConfig{
-    .size = extents(1024, 1, 1, 1, 1, 1, 32, 64), .term_rank = 1,
-    .sums = 1, .vec = 1, .lanes = 32, .slices = 8, .parts = 32, .part_dim = 6,
-};
-using P = Params<2, 0>;
-struct Prologue {
-  struct Operands {
-    static constexpr Operand o_e = Operand{.slot = 0, .dtype = DType::kF32, .streamed = true, .stride = dims(1, 0, 0, 0, 0, 0, 0, 1024)};
-    Loaded<o_e, 1> v_e;
-  };
-  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-  }
-  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-    in.v_e = load_operand<Operands::o_e, 1, false>(p, at);  // %e = exp(%t4)
-  }
-  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
-    out[0] = in.v_e.values();
-  }
-};
-struct Epilogue {
-  struct Operands {
-  };
-  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-  }
-  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-  }
-  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<1>& sum0) {
-    const Vec<1>& v_all = sum0;  // terms of this part
-    store_vec<Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(64, 1)}, 1, false>(p, at, v_all);  // %part
-  }
-};
-}  // namespace
-extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_softmax_k4_reduce_l32s8(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
-
-// catenary | target sm_90a (h200) | kernel ctn_softmax_k4_reduce_l32s8p32
-// chain:
-//   chain softmax(
-//       input x: bf16[64, 512],
-//       weight w: bf16[1024, 512]) {
-//     y = contract "mk,nk->mn"(x, w)
-//     top = reduce_max "mn->m"(y)
-//     t4 = sub(y @ "mn", top @ "m")
-//     e = exp(t4)
-//     total = sum "mn->m"(e)
-//     t7 = recip(total)
-//     p = mul(e @ "mn", t7 @ "m")
-//     return p: bf16
-//   }
-// plan: reduce: reduce, 32 lanes x 8 slices, 1 elements per lane, of 32 parts
-//   combines the parts of the terms
-//   slot 0: workspace 't7'
-//   slot 1: workspace 'parts of the terms'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k4_reduce_l32s8p32.cu
-#include "kernels/reduce.cuh"
-namespace {
-using namespace catenary;
-__device__ constexpr ReduceConfig kConfig{
-    .size = extents(32, 1, 1, 1, 1, 1, 1, 64), .term_rank = 1,
-    .sums = 1, .vec = 1, .lanes = 32, .slices = 8,
-};
-using P = Params<2, 0>;
-struct Prologue {
-  struct Operands {
-    static constexpr Operand o_part = Operand{.slot = 1, .dtype = DType::kF32, .vec = 4, .stride = dims(64, 0, 0, 0, 0, 0, 0, 1)};
-    Loaded<o_part, 1> v_part;
-  };
-  static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
-  }
-  static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-    in.v_part = load_operand<Operands::o_part, 1, false>(p, at);  // of one part's terms
-  }
-  static CATENARY_DEVICE void values(const P& p, const Coord& at, const Operands& in, Vec<1>* out) {
-    out[0] = in.v_part.values();
+    out[0] = v_e;
   }
 };
 struct Epilogue {
@@ -321,14 +162,14 @@ struct Epilogue {
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<1>& sum0) {
     const Vec<1>& v_total = sum0;  // %total = sum(%e)
     const Vec<1> v_t7 = map<1, op_recip>(v_total);  // %t7 = recip(%total)
-    store_vec<Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .stride = dims(1)}, 1, false>(p, at, v_t7);  // %t7
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .stride = dims(1, 0)}, 1, false>(p, at, v_t7);  // %t7
   }
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_softmax_k4_reduce_l32s8p32(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+ctn_softmax_k2_reduce_l4s64(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_softmax_k6_pointwise_v8u1
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k3_pointwise_v8u1
 // chain:
 //   chain softmax(
 //       input x: bf16[64, 512],
@@ -343,11 +184,12 @@ ctn_softmax_k4_reduce_l32s8p32(const __grid_constant__ P p) { reduce<kConfig, Pr
 //     return p: bf16
 //   }
 // plan: pointwise: pointwise, 8 elements x 1 vectors per thread, 64 threads
-//   'p' is [64, 1024], the kernel before it computes [64]
-//   slot 0: workspace 'e'
-//   slot 1: workspace 't7'
-//   slot 2: output 'p'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k6_pointwise_v8u1.cu
+//   'p' is [64, 1024], the kernel before it computes [64]; it computes 'e' again: storing it would move more bytes
+//   slot 0: workspace 'y'
+//   slot 1: workspace 'top'
+//   slot 2: workspace 't7'
+//   slot 3: output 'p'
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k3_pointwise_v8u1.cu
 #include "kernels/pointwise.cuh"
 namespace {
 using namespace catenary;
@@ -355,26 +197,31 @@ __device__ constexpr PointwiseConfig kConfig{
     .size = extents(64, 1024),
     .vec = 8, .unroll = 1, .threads = 64,
 };
-using P = Params<3, 0>;
+using P = Params<4, 0>;
 struct Program {
   struct Operands {
-    static constexpr Operand o_e = Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(1024, 1)};
-    Loaded<o_e, 8> v_e;
-    static constexpr Operand o_t7 = Operand{.slot = 1, .dtype = DType::kF32, .stride = dims(1, 0)};
+    static constexpr Operand o_y = Operand{.slot = 0, .dtype = DType::kF32, .vec = 4, .streamed = true, .stride = dims(1024, 1)};
+    Loaded<o_y, 8> v_y;
+    static constexpr Operand o_top = Operand{.slot = 1, .dtype = DType::kF32, .stride = dims(1, 0)};
+    Loaded<o_top, 8> v_top;
+    static constexpr Operand o_t7 = Operand{.slot = 2, .dtype = DType::kF32, .stride = dims(1, 0)};
     Loaded<o_t7, 8> v_t7;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-    in.v_e = load_operand<Operands::o_e, 8, false>(p, at);  // %e = exp(%t4)
+    in.v_y = load_operand<Operands::o_y, 8, false>(p, at);  // %y = contract(%x, %w)
+    in.v_top = load_operand<Operands::o_top, 8, false>(p, at);  // %top = reduce_max(%y)
     in.v_t7 = load_operand<Operands::o_t7, 8, false>(p, at);  // %t7 = recip(%total)
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in) {
-    const Vec<8> v_p = map<8, op_mul>(in.v_e.values(), in.v_t7.values());  // %p = mul(%e, %t7)
-    store_vec<Operand{.slot = 2, .dtype = DType::kBF16, .vec = 8, .stride = dims(1024, 1)}, 8, false>(p, at, v_p);  // %p
+    const Vec<8> v_t4 = map<8, op_sub>(in.v_y.values(), in.v_top.values());  // %t4 = sub(%y, %top)
+    const Vec<8> v_e = map<8, op_exp>(v_t4);  // %e = exp(%t4)
+    const Vec<8> v_p = map<8, op_mul>(v_e, in.v_t7.values());  // %p = mul(%e, %t7)
+    store_vec<Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .stride = dims(1024, 1)}, 8, false>(p, at, v_p);  // %p
   }
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(64, 1)
-ctn_softmax_k6_pointwise_v8u1(const __grid_constant__ P p) { pointwise<kConfig, Program>(p); }
+ctn_softmax_k3_pointwise_v8u1(const __grid_constant__ P p) { pointwise<kConfig, Program>(p); }
 

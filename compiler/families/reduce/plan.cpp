@@ -6,6 +6,7 @@
 #include "compiler/emit/emit_program.h"
 #include "compiler/emit/fields.h"
 #include "compiler/families/family.h"
+#include "compiler/families/reduce/space.h"
 #include "compiler/families/roofline.h"
 
 namespace catenary {
@@ -15,60 +16,6 @@ i64 power_of_two_at_least(i64 n) {
   i64 p = 1;
   while (p < n) p *= 2;
   return p;
-}
-
-struct ReduceSpace {
-  Space space;  // term axes first, then free axes
-  int prologue = 0;
-  int program = 0;
-  int term_rank = 0;
-};
-
-// Each dimension of the reduced operand is an axis. The program of the result has only the axes
-// that are not reduced. A sum by group has the rows as the first axis of its terms, and the groups
-// as the first of its result.
-ReduceSpace make_space(const GroupContext& context) {
-  ReduceSpace result;
-  const ValueId sum = context.group.anchors[0].value;
-  const ValueInfo& info = context.chain.info(sum);
-  const ValueId operand = context.chain.value(sum).operands[0].value;
-  const auto& shape = context.chain.info(operand).type.shape;
-  llvm::SmallVector<int, 8> operand_dim, result_dim;
-  const auto add = [&](int d, AxisKind kind, int in_result) {
-    result.space.axes.push_back({kind, extent_of(shape[d]), {}});
-    operand_dim.push_back(d);
-    result_dim.push_back(in_result);
-  };
-  const auto& grouped = info.grouped_terms;
-  if (grouped) add(grouped->dim, AxisKind::kApart, -1);
-  for (int d : info.summed) {
-    if (!grouped || d != grouped->dim) add(d, AxisKind::kTerm, -1);
-  }
-  if (grouped) {
-    result.space.axes.push_back({AxisKind::kApart, extent_of(info.type.shape[grouped->group]), {}});
-    operand_dim.push_back(-1);
-    result_dim.push_back(grouped->group);
-  }
-  for (int r = 0; r < info.type.rank(); ++r) {
-    if (!grouped || r != grouped->group) add(info.operand_dims[0][r], AxisKind::kFree, r);
-  }
-  result.prologue = add_tensors(result.space, context.tensors.prologue, operand_dim);
-  result.program = add_tensors(result.space, context.tensors.program, result_dim);
-  if (!context.tensors.prologue.tensors.empty()) {
-    sort_axes(result.space, AxisKind::kTerm, result.prologue);
-  }
-  sort_axes(result.space, AxisKind::kFree, result.program + first_store(context.tensors.program));
-  merge_axes(result.space);
-  for (const Axis& axis : result.space.axes) result.term_rank += axis.kind == AxisKind::kTerm;
-  if (!grouped) return result;
-  ++result.term_rank;
-  // A vector of results is of one group.
-  if (result.space.axes.back().kind == AxisKind::kApart) {
-    const size_t tensors = result.space.axes.back().stride.size();
-    result.space.axes.push_back({AxisKind::kFree, Extent(1), {}});
-    result.space.axes.back().stride.assign(tensors, 0);
-  }
-  return result;
 }
 
 // Left-aligns the first `terms` axes of a right-aligned program.
@@ -94,7 +41,8 @@ std::string config_text(const ReduceConfig& c) {
       .add("term_rank", c.term_rank);
   fields.line().add("sums", c.sums).add("vec", c.vec).add("lanes", c.lanes);
   fields.add("slices", c.slices).add_unless_default("op", c.op, ReduceConfig().op);
-  fields.add_unless_default("rows", c.rows, ReduceConfig().rows)
+  fields.add_unless_default("along_terms", c.along_terms, ReduceConfig().along_terms)
+      .add_unless_default("rows", c.rows, ReduceConfig().rows)
       .add_unless_default("parts", c.parts, ReduceConfig().parts)
       .add_unless_default("part_dim", c.part_dim, ReduceConfig().part_dim);
   if (c.ends.num_groups > 0) fields.line().add("ends", fields_of(c.ends));
@@ -108,7 +56,7 @@ class ReduceFamily final : public KernelFamily {
     const auto& c = kernel.config.get<ReduceConfig>();
     const bool guarded = has_partial_vector(c.size.at[kMaxDims - 1], c.vec);
     const ProgramText terms{"Prologue", c.vec, guarded, 0};
-    const ProgramText program{"Epilogue", c.vec, guarded, c.sums};
+    const ProgramText program{"Epilogue", c.result_vec(), guarded, c.sums};
     return {"kernels/reduce.cuh", "ReduceConfig", config_text(c),
             emit_value_program(kernel.prologue, kernel.prologue_results, terms) +
                 emit_store_program(kernel.program, program),
@@ -135,9 +83,23 @@ struct Reduction {
   i64 inner = 1;
 };
 
+// The same where vectors are of terms: neighbouring threads read neighbouring vectors, and each has
+// four of them if it can. The number of threads of a result depends on its terms only.
+void choose_shape_along_terms(const Program& prologue, i64 terms, ReduceConfig& config) {
+  constexpr i64 kThreads = 256, kMostThreads = 512, kVectors = 4;
+  const i64 inner = config.size.at[kMaxDims - 1].size;
+  i32 limit = 8;
+  while (inner % limit != 0) limit /= 2;
+  config.vec = vector_width(prologue, limit);
+  const i64 threads = power_of_two_at_least(std::max<i64>(terms / (kVectors * config.vec), 1));
+  config.slices = static_cast<i32>(std::min(threads, kMostThreads));
+  config.lanes = static_cast<i32>(std::max<i64>(kThreads / config.slices, 1));
+}
+
 // Vectors, lanes and slices for `terms` terms and `outputs` results.
 void choose_shape(const Reduction& r, const Program& prologue, const Program& program, i64 terms,
                   i64 outputs, ReduceConfig& config) {
+  if (config.along_terms) return choose_shape_along_terms(prologue, terms, config);
   int limit = 8;
   while (limit > 1 && (limit > r.inner || outputs / (limit * 32) < r.context.target.sm_count)) {
     limit /= 2;
@@ -169,7 +131,7 @@ double busy_ctas(const Target& target, double ctas) {
 void set_grid(const Reduction& r, const ReduceConfig& config, GridRule& grid) {
   const auto& axes = r.reduce.space.axes;
   const size_t terms = r.reduce.term_rank;
-  const Extent inner = axes.size() > terms ? axes.back().extent : Extent(1);
+  const Extent inner = axes.size() > terms && !config.along_terms ? axes.back().extent : Extent(1);
   i64 outer = config.parts;
   Extent symbolic;
   for (size_t a = terms; a + 1 < axes.size(); ++a) {
@@ -180,7 +142,7 @@ void set_grid(const Reduction& r, const ReduceConfig& config, GridRule& grid) {
       outer *= extent.size;
     }
   }
-  const i64 vectors = ceil_div(inner.size, config.vec) * outer;
+  const i64 vectors = ceil_div(inner.size, config.result_vec()) * outer;
   grid.block = config.lanes;
   grid.size = symbolic.scale == 0 ? vectors : vectors * symbolic.size;
   grid.scale = vectors * symbolic.scale;
@@ -191,7 +153,7 @@ void set_grid(const Reduction& r, const ReduceConfig& config, GridRule& grid) {
   rows.fixed = outer;
   rows.size = inner.size;
   rows.scale = inner.scale;
-  rows.block = i64{config.lanes} * config.vec;
+  rows.block = i64{config.lanes} * config.result_vec();
   if (rows.ctas(r.context.symbol_hi) <= grid.ctas(r.context.symbol_hi)) grid = rows;
 }
 
@@ -206,11 +168,12 @@ KernelPlan make_kernel(const Reduction& r, const ReduceConfig& config, Program p
   kernel.scalars = r.context.tensors.scalars;
   kernel.config = config;
   kernel.threads = config.lanes * config.slices;
-  kernel.smem_bytes = config.slices > 1 ? i64{4} * config.sums * kernel.threads * config.vec : 0;
+  kernel.smem_bytes = config.smem_bytes();
   set_grid(r, config, kernel.grid);
   kernel.symbol = fmt::format("{}_reduce_l{}s{}", r.context.name, config.lanes, config.slices);
-  kernel.config_text = fmt::format("reduce, {} lanes x {} slices, {} elements per lane",
-                                   config.lanes, config.slices, config.vec);
+  kernel.config_text =
+      fmt::format("reduce, {} lanes x {} slices, {} {} per lane", config.lanes, config.slices,
+                  config.vec, config.along_terms ? "terms" : "elements");
   if (config.rows > 1) kernel.config_text += fmt::format(", sums of {} rows", config.rows);
   if (config.parts > 1) kernel.config_text += fmt::format(", {} parts of the terms", config.parts);
   const i64 work = terms * r.outputs;
@@ -223,9 +186,11 @@ KernelPlan make_kernel(const Reduction& r, const ReduceConfig& config, Program p
       r.context.target, bytes, program_flops(kernel.prologue, work) + static_cast<double>(work),
       busy * at_once * kernel.threads);
   if (busy > 0) kernel.predicted.waves *= ctas / busy;
-  // A thread adds the sums of all slices, a load from shared memory after the other.
+  // A thread adds the sums of all slices, a load from shared memory after the other; along terms
+  // those of warps, whose own take five shuffles.
   constexpr double kSliceClocks = 30;
-  kernel.predicted.tail_us = config.slices * kSliceClocks / (r.context.target.clock_ghz * 1e3);
+  const double steps = config.along_terms ? 5 + config.slices / 32.0 : config.slices;
+  kernel.predicted.tail_us = steps * kSliceClocks / (r.context.target.clock_ghz * 1e3);
   kernel.predicted.us += kernel.predicted.tail_us;
   return kernel;
 }
@@ -248,8 +213,9 @@ ProgramLine part_line(const Reduction& r, ProgramLine::Kind kind, int part_dim) 
   line.operand.slot = static_cast<i32>(r.context.tensors.locations.size());
   i64 stride = 1;
   for (int a = 0; a < r.free_axes; ++a) {
-    line.operand.stride.at[kMaxDims - 1 - a] = stride;
-    stride *= largest(r.config.size.at[kMaxDims - 1 - a], r.context.symbol_hi);
+    const int dim = kMaxDims - 1 - a - (r.reduce.along_terms ? 1 : 0);
+    line.operand.stride.at[dim] = stride;
+    stride *= largest(r.config.size.at[dim], r.context.symbol_hi);
   }
   line.operand.stride.at[part_dim] = stride;
   line.operand.vec = 4;
@@ -261,7 +227,7 @@ ProgramLine part_line(const Reduction& r, ProgramLine::Kind kind, int part_dim) 
 // program. Empty: there is no dimension left for the part.
 PlannedGroup kernels_in_parts(const Reduction& r, int parts, i64 workspace_bytes) {
   PlannedGroup planned;
-  const int part_dim = kMaxDims - 1 - r.free_axes;
+  const int part_dim = kMaxDims - 1 - r.free_axes - (r.reduce.along_terms ? 1 : 0);
   if (part_dim < r.config.term_rank) return planned;
   SlotBinding slot;
   slot.kind = SlotBinding::Kind::kWorkspace;
@@ -294,6 +260,8 @@ PlannedGroup kernels_in_parts(const Reduction& r, int parts, i64 workspace_bytes
   ReduceConfig second = r.config;
   second.rows = 1;
   second.ends = {};
+  if (second.along_terms) second.size.at[kMaxDims - 1] = Extent(1);
+  second.along_terms = false;
   for (int d = 0; d < second.term_rank; ++d) second.size.at[d] = Extent(1);
   second.term_rank = 1;
   second.size.at[0] = Extent(parts);
@@ -323,21 +291,23 @@ void bind(Reduction& r) {
   place_terms(r.program, axes, terms);
   for (int a = 0; a < axes; ++a) {
     const i64 size = largest(space.axes[a].extent, context.symbol_hi);
-    (a < terms ? r.terms : r.outputs) *= size;
+    const bool is_term = a < terms || (r.reduce.along_terms && a + 1 == axes);
+    (is_term ? r.terms : r.outputs) *= size;
   }
   if (context.chain.value(context.group.anchors[0].value).op == Op::kReduceMax)
     r.config.op = ReduceOp::kMax;
   r.config.size = space_extents(space);
   split_terms(r.config.size.at, axes, terms, Extent(1));
   r.config.term_rank = terms;
+  r.config.along_terms = r.reduce.along_terms;
   if (context.group.adds_column_sums) r.config.rows = kSummedRows;
   r.terms = ceil_div(r.terms, i64{r.config.rows});
   if (const auto& grouped = context.chain.info(context.group.anchors[0].value).grouped_terms) {
     r.config.ends = bind_ends(context, grouped->ends, kMaxDims - axes + terms);
     r.terms = ceil_div(r.terms, r.config.ends.num_groups);  // of an average group
   }
-  r.free_axes = std::max(axes - terms, 1);
-  r.inner = axes > terms ? r.config.size.at[kMaxDims - 1].size : 1;
+  r.free_axes = r.reduce.along_terms ? axes - terms - 1 : std::max(axes - terms, 1);
+  r.inner = axes > terms && !r.reduce.along_terms ? r.config.size.at[kMaxDims - 1].size : 1;
 }
 
 // Kernels in parts are taken if their time is below this fraction of one kernel's.
@@ -377,7 +347,7 @@ Expected<PlannedGroup> plan_reduce(const GroupContext& context, i64 workspace_by
   for (const GroupProgram* program : {&context.tensors.prologue, &context.tensors.program}) {
     if (Error error = check_group_operands(context, *program)) return error;
   }
-  Reduction r{context, make_space(context), {}, {}, {}};
+  Reduction r{context, make_reduce_space(context), {}, {}, {}};
   ReduceSpace& reduce = r.reduce;
   if (reduce.term_rank == 0) {
     // All summed dimensions have size 1: one term, at coordinate 0.

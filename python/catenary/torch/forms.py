@@ -43,13 +43,13 @@ class _Layer:
                 fast_accum: bool = False) -> Tensor:  # fmt: skip
         return ops.contract(equation, x, w, ragged, true_f32=self.exact_f32, fast_accum=fast_accum)
 
-    def function(self, value: Tensor, recompute: str = "none") -> ChainFunction:
+    def function(self, value: Tensor, recompute: str = "unstored") -> ChainFunction:
         self.chain.output(value, self.dtype)
         return ChainFunction(self.chain, exact=False, recompute=recompute)
 
 
 @functools.cache
-def linear(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompute: str = "none") -> ChainFunction:
+def linear(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompute: str = "unstored") -> ChainFunction:
     """activation(x[..., k] w[n, k]^T + b[n])."""
     layer = _Layer("linear", dtype, exact_f32)
     x = layer.chain.input("x", dtype, (layer.rows, _IN))
@@ -119,7 +119,7 @@ def _scaled_result(layer: _Layer, y: Tensor, out: str, divided: bool) -> ChainFu
 
 
 @functools.cache
-def glu(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompute: str = "none") -> ChainFunction:
+def glu(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompute: str = "unstored") -> ChainFunction:
     """activation(x wg^T + bg) * (x wu^T + bu), both weights [n, k]."""
     layer = _Layer("glu", dtype, exact_f32)
     x = layer.chain.input("x", dtype, (layer.rows, _IN))
@@ -133,7 +133,7 @@ def glu(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompu
 
 
 @functools.cache
-def glu_mlp(dtype: str, activation: str | None, exact_f32: bool, recompute: str = "none") -> ChainFunction:
+def glu_mlp(dtype: str, activation: str | None, exact_f32: bool, recompute: str = "unstored") -> ChainFunction:
     """(activation(x wg^T) * (x wu^T)) wd^T: wg, wu [n, k], wd [k, n]."""
     layer = _Layer("glu_mlp", dtype, exact_f32)
     x = layer.chain.input("x", dtype, (layer.rows, _IN))
@@ -145,7 +145,7 @@ def glu_mlp(dtype: str, activation: str | None, exact_f32: bool, recompute: str 
 
 
 @functools.cache
-def groups(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompute: str = "none") -> ChainFunction:
+def groups(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompute: str = "unstored") -> ChainFunction:
     """activation(x[..., g, k] w[g, n, k]^T + b[g, n])."""
     layer = _Layer("grouped_linear", dtype, exact_f32)
     x = layer.chain.input("x", dtype, (layer.rows, _GROUPS, _IN))
@@ -157,7 +157,7 @@ def groups(dtype: str, bias: bool, activation: str | None, exact_f32: bool, reco
 
 
 @functools.cache
-def ragged(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompute: str = "none") -> ChainFunction:
+def ragged(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompute: str = "unstored") -> ChainFunction:
     """activation(x[m, k] w[e, n, k]^T + b[e, n]) by the group of each row, which ends[e] divide."""
     layer = _Layer("ragged_linear", dtype, exact_f32)
     x = layer.chain.input("x", dtype, (layer.rows, _IN))
@@ -171,7 +171,7 @@ def ragged(dtype: str, bias: bool, activation: str | None, exact_f32: bool, reco
 
 @functools.cache
 def ragged_glu_mlp(dtype: str, bias: bool, scaled: bool, activation: str | None, exact_f32: bool,
-                   recompute: str = "none") -> ChainFunction:  # fmt: skip
+                   recompute: str = "unstored") -> ChainFunction:  # fmt: skip
     """s[m] * ((activation(x wg^T + bg) * (x wu^T + bu)) wd^T + bd) by the group of each row.
 
     wg, wu [e, n, k], wd [e, k, n], bg, bu [e, n], bd [e, k].

@@ -68,7 +68,7 @@ class ChainFunction:
         save_budget: bytes, for "budget".
     """
 
-    def __init__(self, chain: Chain, exact: bool = True, recompute: str = "none", save_budget: int = 0):
+    def __init__(self, chain: Chain, exact: bool = True, recompute: str = "unstored", save_budget: int = 0):
         self._text = chain.text
         self.exact = exact
         self.recompute = recompute

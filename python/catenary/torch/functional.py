@@ -21,14 +21,14 @@ Tensor = torch.Tensor
 
 
 def linear(x: Tensor, w: Tensor, b: Tensor | None = None, activation: str | None = None, *,
-           fuse_wgrad_accumulation: bool = False, recompute: str = "none") -> Tensor:  # fmt: skip
+           fuse_wgrad_accumulation: bool = False, recompute: str = "unstored") -> Tensor:  # fmt: skip
     """activation(x w^T + b) in one kernel.
 
     Args:
         x: [..., k]. w: [n, k]. b: [n].
         activation: one of `catenary.torch.ACTIVATIONS`, or None.
         fuse_wgrad_accumulation: the backward adds the gradient of w to `w.main_grad`.
-        recompute: what the backward repeats: "none" saves x w^T + b, "all" repeats it.
+        recompute: what the backward repeats: "all" repeats x w^T + b, the others save it.
     """
     tensors = (x, w) if b is None else (x, w, b)
     return _call(("linear", b is not None, activation, recompute), tensors, ("w",) if fuse_wgrad_accumulation else ())
@@ -36,7 +36,7 @@ def linear(x: Tensor, w: Tensor, b: Tensor | None = None, activation: str | None
 
 def glu(x: Tensor, w: Tensor, w_up: Tensor | None = None, b: Tensor | None = None, b_up: Tensor | None = None,
         activation: str | None = "silu", *, fuse_wgrad_accumulation: bool = False,
-        recompute: str = "none") -> Tensor:  # fmt: skip
+        recompute: str = "unstored") -> Tensor:  # fmt: skip
     """activation(x w^T + b) * (x w_up^T + b_up) in one kernel.
 
     Args:
@@ -57,14 +57,14 @@ def glu(x: Tensor, w: Tensor, w_up: Tensor | None = None, b: Tensor | None = Non
 
 
 def glu_mlp(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str | None = "silu", *,
-            fuse_wgrad_accumulation: bool = False, recompute: str = "none") -> Tensor:  # fmt: skip
+            fuse_wgrad_accumulation: bool = False, recompute: str = "unstored") -> Tensor:  # fmt: skip
     """(activation(x w_gate^T) * (x w_up^T)) w_down^T in one call: x [..., k], w_gate and w_up [n, k], w_down [k, n]."""
     fused = ("wg", "wu", "wd") if fuse_wgrad_accumulation else ()
     return _call(("glu_mlp", activation, recompute), (x, w_gate, w_up, w_down), fused)
 
 
 def grouped_linear(x: Tensor, w: Tensor, b: Tensor | None = None, activation: str | None = None,
-                   offs: Tensor | None = None, *, recompute: str = "none") -> Tensor:  # fmt: skip
+                   offs: Tensor | None = None, *, recompute: str = "unstored") -> Tensor:  # fmt: skip
     """A linear layer per group.
 
     Args:
@@ -82,7 +82,7 @@ def grouped_linear(x: Tensor, w: Tensor, b: Tensor | None = None, activation: st
 def grouped_glu_mlp(x: Tensor, w_gate: Tensor, w_up: Tensor | None, w_down: Tensor, offs: Tensor,
                     activation: str | None = "silu", scale: Tensor | None = None, *, b_gate: Tensor | None = None,
                     b_up: Tensor | None = None, b_down: Tensor | None = None,
-                    recompute: str = "none") -> Tensor:  # fmt: skip
+                    recompute: str = "unstored") -> Tensor:  # fmt: skip
     """glu_mlp by the group of each row, times scale.
 
     Args:
@@ -102,7 +102,7 @@ def grouped_glu_mlp(x: Tensor, w_gate: Tensor, w_up: Tensor | None, w_down: Tens
     return _call(("ragged_glu_mlp", given > 0, scale is not None, activation, recompute), tensors)
 
 
-def chain(chain: Chain | str, *, exact: bool = True, recompute: str = "none", save_budget: int = 0) -> ChainFunction:
+def chain(chain: Chain | str, *, exact: bool = True, recompute: str = "unstored", save_budget: int = 0) -> ChainFunction:
     """A chain, or its text, as a differentiable function of tensors: see `ChainFunction`."""
     made = Chain.parse(chain) if isinstance(chain, str) else chain
     return ChainFunction(made, exact, recompute, save_budget)

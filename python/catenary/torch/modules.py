@@ -26,7 +26,7 @@ class Linear(nn.Linear):
     """
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, activation: str | None = None,
-                 fuse_wgrad_accumulation: bool = False, recompute: str = "none", device: Any = None,
+                 fuse_wgrad_accumulation: bool = False, recompute: str = "unstored", device: Any = None,
                  dtype: Any = None):  # fmt: skip
         super().__init__(in_features, out_features, bias, device, dtype)
         self.activation = activation_name(activation)
@@ -56,7 +56,7 @@ class GLU(nn.Module):
     """
 
     def __init__(self, hidden_size: int, intermediate_size: int, activation: str | None = "silu", bias: bool = False,
-                 fuse_wgrad_accumulation: bool = False, recompute: str = "none", device: Any = None,
+                 fuse_wgrad_accumulation: bool = False, recompute: str = "unstored", device: Any = None,
                  dtype: Any = None):  # fmt: skip
         super().__init__()
         options = dict(bias=bias, device=device, dtype=dtype)
@@ -96,7 +96,7 @@ class GroupedLinear(nn.Module):
     """A linear layer per group: weight [groups, out_features, in_features], bias [groups, out_features]."""
 
     def __init__(self, groups: int, in_features: int, out_features: int, bias: bool = True,
-                 activation: str | None = None, recompute: str = "none", device: Any = None,
+                 activation: str | None = None, recompute: str = "unstored", device: Any = None,
                  dtype: Any = None):  # fmt: skip
         super().__init__()
         self.activation = activation_name(activation)
@@ -128,7 +128,7 @@ class Experts(nn.Module):
     intermediate_size] and down_proj_bias [experts, hidden_size]."""
 
     def __init__(self, num_experts: int, hidden_size: int, intermediate_size: int, activation: str | None = "silu",
-                 recompute: str = "none", device: Any = None, dtype: Any = None, bias: bool = False):  # fmt: skip
+                 recompute: str = "unstored", device: Any = None, dtype: Any = None, bias: bool = False):  # fmt: skip
         super().__init__()
         options = dict(device=device, dtype=dtype)
         self.num_experts = num_experts

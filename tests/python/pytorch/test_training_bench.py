@@ -23,12 +23,13 @@ def test_every_row_runs_by_every_contender_but_the_compiler(tmp_path):
     code, record = run(tmp_path, "--peers", "eager,batched")
     assert code == 0, record
     assert [row["row"].split("/")[0] for row in record["training"]] == [
-        "grouped", "grouped_bias_silu", "grouped_gated_mlp", "swiglu_mlp", "gelu_mlp", "experts_even", "experts_odd"
+        "grouped", "grouped_bias_silu", "grouped_gated_mlp", "swiglu_mlp", "gelu_mlp", "silu", "bias_silu",
+        "experts_even", "experts_odd"
     ]  # fmt: skip
     for row in record["training"]:
         ours = row["contenders"]["catenary chains"]
         assert row["problems"] == {} and set(ours["phases"]) == {"forward", "dgrad", "wgrad"}, row
-        assert set(row["contenders"]) >= {"eager", "catenary", "catenary unstored", "catenary recompute"}
+        assert set(row["contenders"]) >= {"eager", "catenary", "catenary none", "catenary recompute"}
         assert all(kernel["config"] for kernels in ours["kernels"].values() for kernel in kernels)
 
 
@@ -42,7 +43,7 @@ def test_a_wrong_contender_is_a_problem_and_loses_no_other(tmp_path, monkeypatch
     code, record = run(tmp_path, "--peers", "eager", "--rows", "gelu*")
     (row,) = record["training"]
     assert code == 1 and "wrong: the error is" in row["problems"]["catenary"]
-    assert set(row["contenders"]) == {"eager", "catenary unstored", "catenary recompute", "catenary chains"}
+    assert set(row["contenders"]) == {"eager", "catenary none", "catenary recompute", "catenary chains"}
 
 
 def test_a_row_that_fails_is_a_line(tmp_path, monkeypatch):
