@@ -235,6 +235,8 @@ std::vector<Case> all_cases() {
   for (Case& c : fp8_cases()) cases.push_back(std::move(c));
   for (Case& c : beside_cases()) cases.push_back(std::move(c));
   for (Case& c : all_tensor_epilogue_cases()) cases.push_back(std::move(c));
+  for (const auto& [m, k] : {std::pair<i64, i64>{256, 4096}, {2048, 4096}, {16384, 3584}})
+    for (Case& c : row_cases(m, k)) cases.push_back(std::move(c));
   return cases;
 }
 

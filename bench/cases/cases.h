@@ -99,6 +99,9 @@ std::vector<Case> beside_cases();
 std::vector<Case> tensor_epilogue_cases(i64 m, i64 groups, i64 n, i64 k);
 std::vector<Case> all_tensor_epilogue_cases();
 
+// rows.cpp. Sums, norms and softmax of the rows of x [M, K]; shape MxK.
+std::vector<Case> row_cases(i64 m, i64 k);
+
 // A peer's step `out` = silu(g_16) * u_16, and its two scratch tensors: `dtype` of `sizes`.
 PeerPointwise gate_step(const std::string& out, llvm::ArrayRef<i64> sizes,
                         DType dtype = DType::kBF16);

@@ -43,6 +43,7 @@ SECTIONS = (
     ("fp8", ["fp8"],
      "Operands of e4m3 with a scale for each row; `fast` sums stay in the tensor cores, the others are added to f32 every 128 of K. M x N x K, "
      "B x G x N x K, E x M x N x K. Where the peer's name says so, it multiplies without scales."),
+    ("Rows", ["rows"], "Sums, norms and softmax of the rows of x, M x K. There is no peer."),
     ("No contraction", ["pseudo_linear", "pseudo_chain8"], "`relu(x * w + b)`, and a chain of eight of them. There is no peer."),
     ("Sweep of small M", "sweep",
      "bf16 linear layers, all 64 pairs of K and N in 512, 1024, 2048, 4096, 7168, 8192, 14336, 28672, against cuBLASLt's best. Every "

@@ -8,6 +8,7 @@
 #include "pipeline/k_tiles.cuh"
 #include "pipeline/mma.cuh"
 #include "ptx/mbarrier.cuh"
+#include "ptx/registers.cuh"
 #include "ptx/sync.cuh"
 #include "ptx/warp.cuh"
 #include "ptx/wgmma.cuh"
@@ -69,7 +70,7 @@ CATENARY_DEVICE void plain_mainloop(typename GemmSm90Traits<kConfig>::Accumulato
   overlap();
   wgmma_wait<0>();
 #pragma unroll
-  for (int f = 0; f < T::kFragments; ++f) wgmma_pin(registers_of(d[f]));
+  for (int f = 0; f < T::kFragments; ++f) wgmma_pin(as_one_array(d[f]));
   if (!T::kMayHaveNoKTile || k_tiles != 0) release_stage<kPipelineOf<kConfig>>(smem, previous);
 }
 

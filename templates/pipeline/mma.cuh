@@ -4,6 +4,7 @@
 
 #include "pipeline/descriptor.cuh"
 #include "pipeline/pipeline.cuh"
+#include "ptx/registers.cuh"
 #include "ptx/wgmma.cuh"
 
 namespace catenary {
@@ -53,13 +54,6 @@ CATENARY_DEVICE void clear_accumulators(float (&d)[kFragments][kAccumulators][kR
       for (int i = 0; i < kRegisters; ++i) d[f][s][i] = 0.0f;
 }
 
-// The accumulators of a fragment as one array: those of B, then those of B2.
-template <int kAccumulators, int kRegisters>
-CATENARY_DEVICE auto registers_of(float (&d)[kAccumulators][kRegisters])
-    -> float (&)[kAccumulators * kRegisters] {
-  return reinterpret_cast<float(&)[kAccumulators * kRegisters]>(d);
-}
-
 // Descriptors of the k-tile at shared address `stage`, for the warpgroup's rows of A from `row` on.
 struct TileDescriptors {
   u64 a;
@@ -104,7 +98,7 @@ CATENARY_DEVICE void mma_k_tile(float (&d)[kFragments][kAccumulators][kRegisters
   for (u32 i = 0; i < kKBlocks; ++i) {
 #pragma unroll
     for (u32 f = 0; f < kFragments; ++f) {
-      mma_k_block<kPipeline>(registers_of(d[f]), tile, i, f, 0, accumulate || i != 0);
+      mma_k_block<kPipeline>(as_one_array(d[f]), tile, i, f, 0, accumulate || i != 0);
     }
   }
 }

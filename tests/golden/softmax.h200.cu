@@ -72,7 +72,7 @@ namespace {
 using namespace catenary;
 __device__ constexpr ReduceConfig kConfig{
     .size = extents(64, 1024), .term_rank = 1,
-    .sums = 1, .vec = 4, .lanes = 4, .slices = 64, .op = ReduceOp::kMax, .along_terms = true,
+    .sums = 1, .vec = 4, .lanes = 4, .slices = 64, .along_terms = true, .op = ReduceOp::kMax,
 };
 using P = Params<2, 0>;
 struct Prologue {

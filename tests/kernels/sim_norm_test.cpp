@@ -87,8 +87,8 @@ TEST_SUITE("the norm inside, in the simulator") {
     for (const i64 symbol : {25, 32}) {
       options.symbol = symbol;
       auto chain = SimulatedChain::make(
-          "chain a[M in 0..40](input x: bf16[M, 2048]) {\n"
-          "  q = sum \"mk->m\"(square(x))\n"
+          "chain a[M in 0..40](input x: bf16[2048, M] strides[40, 1]) {\n"
+          "  q = sum \"km->m\"(square(x))\n"
           "  s = rsqrt(add(mul(q, 0.00048828125), 0.00001))\n  return s: f32 }",
           options);
       REQUIRE(chain);

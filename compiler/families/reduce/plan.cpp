@@ -40,9 +40,10 @@ std::string config_text(const ReduceConfig& c) {
       .add_unless_default("size", c.size, ReduceConfig().size)
       .add("term_rank", c.term_rank);
   fields.line().add("sums", c.sums).add("vec", c.vec).add("lanes", c.lanes);
-  fields.add("slices", c.slices).add_unless_default("op", c.op, ReduceConfig().op);
-  fields.add_unless_default("along_terms", c.along_terms, ReduceConfig().along_terms)
-      .add_unless_default("rows", c.rows, ReduceConfig().rows)
+  fields.add("slices", c.slices)
+      .add_unless_default("along_terms", c.along_terms, ReduceConfig().along_terms)
+      .add_unless_default("op", c.op, ReduceConfig().op);
+  fields.add_unless_default("rows", c.rows, ReduceConfig().rows)
       .add_unless_default("parts", c.parts, ReduceConfig().parts)
       .add_unless_default("part_dim", c.part_dim, ReduceConfig().part_dim);
   if (c.ends.num_groups > 0) fields.line().add("ends", fields_of(c.ends));
@@ -131,7 +132,7 @@ double busy_ctas(const Target& target, double ctas) {
 void set_grid(const Reduction& r, const ReduceConfig& config, GridRule& grid) {
   const auto& axes = r.reduce.space.axes;
   const size_t terms = r.reduce.term_rank;
-  const Extent inner = axes.size() > terms && !config.along_terms ? axes.back().extent : Extent(1);
+  const Extent inner = axes.size() > terms && !r.reduce.along_terms ? axes.back().extent : Extent(1);
   i64 outer = config.parts;
   Extent symbolic;
   for (size_t a = terms; a + 1 < axes.size(); ++a) {
