@@ -26,7 +26,7 @@
 namespace catenary {
 namespace {
 
-constexpr int kMaxReplans = 8;
+constexpr int kMaxReplans = 24;
 constexpr int kMaxCompileThreads = 8;
 
 const char* tier_text(CacheTier tier) {

@@ -143,7 +143,8 @@ class ProgramPrinter {
       list += (count++ > 0 ? ",\n      " : "\n      ") + cpp_text(line.operand);
     });
     out_ += fmt::format("  static constexpr int kOutputCount = {};\n", count);
-    out_ += fmt::format("  static constexpr bool kShort = {};\n", is_short(program_));
+    out_ += fmt::format("  static constexpr bool kShort = {}, kLong = {};\n", is_short(program_),
+                        is_long(program_));
     out_ += fmt::format("  static constexpr Operand kOutputs[] = {{{}}};\n", list);
   }
 

@@ -106,4 +106,10 @@ bool is_short(const Program& program) {
   return count <= kMostInstructions;
 }
 
+bool is_long(const Program& program) {
+  constexpr int kMostOps = 12;
+  const auto is_op = [](const ProgramLine& line) { return line.kind == Kind::kCompute; };
+  return llvm::count_if(program, is_op) > kMostOps;
+}
+
 }  // namespace catenary

@@ -84,6 +84,9 @@ llvm::SmallVector<int, 4> element_stores(const Program& program);
 // so does an op that rounds at most once. Division by a row's number counts as two.
 bool is_short(const Program& program);
 
+// Is there so much to do that several elements at once would spill registers?
+bool is_long(const Program& program);
+
 // How a kernel forms an operand from the rows that it loads (formed.h), as programs. In `values`
 // and `terms`, accumulator 0 is the element of the row and accumulator 1 + i is the row's number i.
 // In `rows`, accumulator i is the row's sum i. Sums and numbers count over all passes.

@@ -93,7 +93,8 @@ struct RegisterEpilogue {
   static constexpr bool kLoads = kColumnWords > 0 || sizeof(typename Epilogue::Rows) / 4 > 0;
   static constexpr bool kUnrolled =
       Epilogue::kShort ||
-      (kConfig.short_mainloop && !kConfig.scarce_registers && kConfig.matrices == 0 && !kReduces);
+      (kConfig.short_mainloop && !Epilogue::kLong && !kConfig.scarce_registers &&
+       kConfig.matrices == 0 && !kReduces);
   // Must accumulators be dead once they are read? Their registers are those of values that take
   // their place, or of operands beside more than 160 of them.
   static constexpr bool kFreesAccumulators =

@@ -55,11 +55,13 @@ TEST_CASE("rows that no multiple of 64 fits are columns of a transposed tile") {
 TEST_CASE("a transposed output leaves in boxes of 64 rows, a quarter of a subtile's columns") {
   PlanOptions options;
   options.force_tile = "128x80x64p2s5t";
-  const Plan plan = planned(dense(229, 584, 264), options);
+  const Plan plan = planned(
+      "chain a(input x: bf16[229, 264], weight w: bf16[584, 264]) {\n"
+      "  y = contract \"mk,nk->mn\"(x, w)\n  z = relu(y)\n  return z: bf16 }",
+      options);
   const KernelPlan& kernel = first_kernel(plan);
   const auto& config = kernel.config.get<GemmSm90Config>();
-  CHECK(config.epilogue.matrices == 1);
-  CHECK(config.subtile_n() == 32);
+  CHECK(config.subtile_n() == 64);
   const MapBinding& map = kernel.maps.back();
   CHECK(kernel.slots[map.slot].name == "z");
   REQUIRE(map.dims.size() == 2);
@@ -67,8 +69,10 @@ TEST_CASE("a transposed output leaves in boxes of 64 rows, a quarter of a subtil
   CHECK(map.dims[0].box == 64);
   CHECK(map.dims[1].size == Extent(229));
   CHECK(map.dims[1].stride == 2 * 584);
-  CHECK(map.dims[1].box == 8);
+  CHECK(map.dims[1].box == 16);
   CHECK(map.swizzle == Swizzle::k128);
+  // Beside an operand that varies along M and N it leaves by rows.
+  CHECK(first_kernel(planned(dense(229, 584, 264), options)).maps.size() == 2);
 }
 
 TEST_CASE("partial sums of a transposed split-K have the layout of D") {

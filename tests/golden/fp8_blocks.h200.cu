@@ -49,7 +49,7 @@ struct Epilogue {
   };
   static constexpr int kMatrixCount = 0;
   static constexpr int kOutputCount = 1;
-  static constexpr bool kShort = false;
+  static constexpr bool kShort = false, kLong = false;
   static constexpr Operand kOutputs[] = {
       Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 2, .stride = dims(4096, 1)}};
   static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Matrices& matrices, const Vec<2>& sum0, Vec<2>* out) {

@@ -54,7 +54,7 @@ struct Epilogue {
   };
   static constexpr int kMatrixCount = 0;
   static constexpr int kOutputCount = 1;
-  static constexpr bool kShort = false;
+  static constexpr bool kShort = false, kLong = false;
   static constexpr Operand kOutputs[] = {
       Operand{.slot = 4, .dtype = DType::kE4M3, .vec = 16, .streamed = true, .stride = dims(14336, 1)}};
   static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Matrices& matrices, const Vec<2>& sum0, Vec<2>* out) {

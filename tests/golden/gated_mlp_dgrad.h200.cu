@@ -70,7 +70,7 @@ struct Epilogue {
   static constexpr int kMatrixCount = 2;
   static constexpr Operand kMatrices[] = {Matrices::o_g, Matrices::o_u};
   static constexpr int kOutputCount = 3;
-  static constexpr bool kShort = false;
+  static constexpr bool kShort = false, kLong = false;
   static constexpr Operand kOutputs[] = {
       Operand{.slot = 4, .dtype = DType::kBF16, .streamed = true, .stride = dims(1, 14336)},
       Operand{.slot = 5, .dtype = DType::kBF16, .streamed = true, .stride = dims(1, 14336)},
@@ -170,7 +170,7 @@ struct Epilogue {
   };
   static constexpr int kMatrixCount = 0;
   static constexpr int kOutputCount = 1;
-  static constexpr bool kShort = true;
+  static constexpr bool kShort = true, kLong = false;
   static constexpr Operand kOutputs[] = {
       Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 4, .stride = dims(4096, 1)}};
   static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Matrices& matrices, const Vec<2>& sum0, Vec<2>* out) {

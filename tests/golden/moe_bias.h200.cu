@@ -72,7 +72,7 @@ struct Epilogue {
   };
   static constexpr int kMatrixCount = 0;
   static constexpr int kOutputCount = 1;
-  static constexpr bool kShort = false;
+  static constexpr bool kShort = false, kLong = false;
   static constexpr Operand kOutputs[] = {
       Operand{.slot = 6, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 3, .stride = dims(2880, 1)}};
   static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Matrices& matrices, const Vec<2>& sum0, const Vec<2>& sum1, Vec<2>* out) {
@@ -162,7 +162,7 @@ struct Epilogue {
   };
   static constexpr int kMatrixCount = 0;
   static constexpr int kOutputCount = 1;
-  static constexpr bool kShort = true;
+  static constexpr bool kShort = true, kLong = false;
   static constexpr Operand kOutputs[] = {
       Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 2, .stride = dims(2880, 1)}};
   static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Matrices& matrices, const Vec<2>& sum0, Vec<2>* out) {

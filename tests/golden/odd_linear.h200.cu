@@ -46,7 +46,7 @@ struct Epilogue {
   };
   static constexpr int kMatrixCount = 0;
   static constexpr int kOutputCount = 1;
-  static constexpr bool kShort = true;
+  static constexpr bool kShort = true, kLong = false;
   static constexpr Operand kOutputs[] = {
       Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .map = 1, .stride = dims(4096, 1)}};
   static CATENARY_DEVICE void values(const P& p, const Columns& columns, const Rows& rows, const Matrices& matrices, const Vec<2>& sum0, Vec<2>* out) {

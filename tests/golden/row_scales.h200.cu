@@ -63,7 +63,7 @@ struct Epilogue {
   };
   static constexpr int kMatrixCount = 0;
   static constexpr int kOutputCount = 1;
-  static constexpr bool kShort = true;
+  static constexpr bool kShort = true, kLong = false;
   static constexpr Operand kOutputs[] = {
       Operand{.slot = 5, .dtype = DType::kE4M3, .vec = 16, .stride = dims(4096, 1)}};
   struct Numbers {

@@ -21,6 +21,7 @@
 #include "ptx/convert.cuh"
 #include "ptx/mbarrier.cuh"
 #include "ptx/mma.cuh"
+#include "ptx/registers.cuh"
 #include "ptx/shared.cuh"
 #include "ptx/sync.cuh"
 #include "ptx/tma.cuh"
@@ -197,7 +198,8 @@ CATENARY_DEVICE void consume(const P& p, u32 smem, u32 rank, u32 warpgroup) {
   const u32 buffer = smem + kOutput + warpgroup * kBufferD;
   PipelineState state;
   for (u32 tile = Work::first(); tile < Work::kCount; tile += Work::stride()) {
-    float d[kBlockN / 2];
+    float halves[2][kBlockN / 4];
+    auto& d = as_one_array(halves);
     mainloop<kGemm>(d, smem, warpgroup, state);
     // 128 threads arrive: the previous tile's stores have read the buffer.
     if (stores) bulk_wait_read<0>();

@@ -25,6 +25,14 @@ constexpr const char* kDualKeepsBoth =
     "  g = add(contract \"mk,nk->mn\"(x, w), b)\n  u = add(contract \"mk,nk->mn\"(x, v), c)\n"
     "  y = mul(silu(g), u)\n  return y: bf16, g: bf16, u: bf16 }";
 
+// A forward that a backward repeats: h, and the slope of its activation in f32. Few k-tiles.
+constexpr const char* kSlopeToo =
+    "chain slope(input x: bf16[8192, 768], weight w: bf16[3072, 768], weight b: bf16[3072]) {\n"
+    "  a = add(contract \"mk,nk->mn\"(x, w), b)\n  h = gelu_tanh(a)\n  q = mul(a, a)\n"
+    "  c = mul(a, 1.5957691216057308)\n  s = sigmoid(mul(c, add(mul(q, 0.044715), 1)))\n"
+    "  e = mul(mul(c, sub(1, s)), add(mul(q, 0.134145), 1))\n  t = mul(s, add(e, 1))\n"
+    "  return h: bf16, t: f32 }";
+
 constexpr const char* kPlain =
     "chain plain(input x: bf16[64, 128], weight w: bf16[128, 128]) {\n"
     "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }";
@@ -50,9 +58,12 @@ EngineOptions uncached() {
 TEST_CASE("layers that keep their pre-activations compile") {
   if (!have_nvrtc()) return;
   Engine engine(uncached());
-  for (const char* text : {kGeluKeepsInput, kDualKeepsBoth}) {
+  for (const auto& [text, target] : {std::pair(kGeluKeepsInput, "h200"),
+                                     {kDualKeepsBoth, "h200"},
+                                     {kSlopeToo, "h200"},
+                                     {kSlopeToo, "h100"}}) {
     auto compiled =
-        engine.compile(llvm::cantFail(parse(text)), llvm::cantFail(find_target("h200")));
+        engine.compile(llvm::cantFail(parse(text)), llvm::cantFail(find_target(target)));
     if (!compiled) FAIL(take_report(compiled.takeError()).message);
     const KernelPlan& kernel = (*compiled)->plan.buckets[0].kernels[0];
     CHECK(family_name(kernel) == "gemm_sm90");

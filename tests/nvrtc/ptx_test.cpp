@@ -34,6 +34,9 @@ const Sample kSamples[] = {
   st_global_v4(p, f), st_global_v4(p, g), st_global_v4(p, i);
   st_global_streamed_v4(p, h);
   prefetch_l2(p);)"},
+    {"registers.cuh", "sm_80", "#include \"ptx/atomic.cuh\"\n", R"(
+  float halves[2][4] = {};
+  for (float v : as_one_array(halves)) red_add_f32(p, v);)"},
     {"shared.cuh", "sm_80", "", R"(
   s = dynamic_smem();
   st_shared_u16(s, ld_shared_u16(s + 2));

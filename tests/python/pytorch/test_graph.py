@@ -62,6 +62,35 @@ REGIONS = {
 }  # fmt: skip
 
 
+def test_a_backward_region_reads_what_the_forward_saved(device):
+    """The slope of silu in f32 is computed again from bf16, and a result with two views is stored once."""
+    shapes = [(2, 16, 64), (96, 64), (96, 64), (64, 96)]
+    tensors = [(randn(device, *s) / 4).bfloat16().requires_grad_() for s in shapes]
+    exact = [t.detach().double().requires_grad_() for t in tensors]
+    function = lambda x, w, u, d: F.linear(F.silu(F.linear(x, w)) * F.linear(x, u), d)
+    out = randn(device, 2, 16, 64).bfloat16()
+    ct.compile(function, options=ALWAYS)(*tensors).backward(out)
+    function(*exact).backward(out.double())
+    for a, b in zip(tensors, exact, strict=True):
+        assert (a.grad - b.grad).abs().max() <= 0.03 * b.grad.abs().max()
+    (chain,) = [d.chain for d in taken() if "sigmoid(" in d.chain and "contract" in d.chain]
+    assert "f32[" not in chain, chain
+    assert chain[chain.index("return"):].count("bf16") == 2, chain
+
+
+def test_what_is_computed_from_more_bytes_is_read(device):
+    shapes = [(16, 64), (32, 64), (16, 32), (16, 32)]
+    tensors = [randn(device, *s) for s in shapes]
+
+    def function(x, w, a, b):
+        c = a * b
+        return F.linear(x, w) * c, c.sum()
+    with torch.no_grad():
+        compiled(function)(*tensors)
+    (chain,) = [d.chain for d in taken()]
+    assert chain.count("input p") == 2, chain
+
+
 @pytest.mark.parametrize("name", REGIONS)
 def test_regions(device, near, name):
     function, shapes, part = REGIONS[name]
