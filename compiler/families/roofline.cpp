@@ -122,7 +122,8 @@ Prediction predict(const Counts& c, const Target& target, i64 bytes, double flop
   return p;
 }
 
-Prediction predict_elementwise(const Target& target, i64 bytes, double flops, double threads) {
+Prediction predict_elementwise(const Target& target, i64 bytes, double flops, double threads,
+                               double narrow) {
   constexpr double kFullSm = 512;
   constexpr double kThreadsPerSm = 2048;
   const Rates rates = rates_of(target);
@@ -132,7 +133,7 @@ Prediction predict_elementwise(const Target& target, i64 bytes, double flops, do
   p.flops = flops;
   p.start_us = rates.start_us;
   p.sm_us = flops / (target.f32_tflops * 1e6);
-  p.dram_us = static_cast<double>(bytes) / (rates.dram * std::max(fill, 1e-3));
+  p.dram_us = narrow * static_cast<double>(bytes) / (rates.dram * std::max(fill, 1e-3));
   p.waves = threads / (kThreadsPerSm * target.sm_count);
   p.floor_us = std::max(static_cast<double>(bytes) / (target.dram_gbs * 1e3), p.sm_us);
   p.us = p.start_us + norm(3, {p.sm_us, p.dram_us});

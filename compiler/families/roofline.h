@@ -58,8 +58,9 @@ Prediction predict(const Counts& counts, const Target& target, i64 bytes, double
                    double floor_tflops, double epilogue_flops);
 
 // A kernel without MMA, bound by memory or by the f32 units. `threads`: of the grid; fewer than 512
-// an SM do not keep DRAM busy.
-Prediction predict_elementwise(const Target& target, i64 bytes, double flops, double threads);
+// an SM do not keep DRAM busy. `narrow`: by what factor its accesses are slower than DRAM.
+Prediction predict_elementwise(const Target& target, i64 bytes, double flops, double threads,
+                               double narrow = 1);
 
 // Bytes of whole 128-byte lines for each byte of a 128-byte line of a tile, over rows `pitch` bytes
 // apart: rows that do not start on a line touch two.

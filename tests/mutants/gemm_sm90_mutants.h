@@ -128,8 +128,9 @@ inline constexpr Mutant kGemmSm90Mutants[] = {
      .planted = "both GEMMs of a dual GEMM read the first B tile",
      .base = kSm90Dual,
      .file = kMmaFile,
-     .text = "advance_descriptor(tile.b, s * kPipeline.tile_b_bytes +",
-     .in_place = "advance_descriptor(tile.b,",
+     .text = "mma_k_block<kPipeline>(as_one_array(d[f]), tile, i, f, 0, accumulate || i != 0);",
+     .in_place = "for (auto& of : d[f])"
+                 " mma_k_block<kPipeline>(of, tile, i, f, 0, accumulate || i != 0);",
      .faults = "mismatch"},
     {.name = "sm90_second_warpgroup_rows",
      .planted = "both cooperative warpgroups compute the first rows",

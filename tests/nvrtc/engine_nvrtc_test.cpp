@@ -54,6 +54,29 @@ EngineOptions uncached() {
 
 }  // namespace
 
+// A vector by group, in a loop over the rows of a group: without one its address is outside.
+TEST_CASE("no guarded load is one that moves above its guard") {
+  if (!have_nvrtc()) return;
+  constexpr const char* kByGroup =
+      "chain a[M in 1..5](input x: f32[3, M, 480] strides[2400, 480, 1],\n"
+      "                   weight w: f32[2, 3, 17, 480],\n"
+      "                   weight b: f32[2, 3, 17], input e: i32[2]) {\n"
+      "  y = add(contract \"gmn,bgin->gmi\"(x, w) ragged m by e over b, b @ \"bgi\")\n"
+      "  return y: f32 strides[90, 18, 1] }";
+  Engine engine(uncached());
+  auto compiled =
+      engine.compile(llvm::cantFail(parse(kByGroup)), llvm::cantFail(find_target("h100")));
+  if (!compiled) FAIL(take_report(compiled.takeError()).message);
+  CHECK(family_name((*compiled)->plan.buckets[0].kernels[0]) == "skinny");
+  const CompiledKernel& kernel = (*compiled)->buckets[0][0];
+  CompileOptions options;
+  options.want_ptx = true;
+  auto result = (*Nvrtc::get())->compile(CompileJob{kernel.source, kernel.cubin->arch, options});
+  if (!result) FAIL(take_report(result.takeError()).message);
+  CHECK(result->ptx.find("ld.global") != std::string::npos);
+  CHECK(result->ptx.find("ld.global.nc") == std::string::npos);
+}
+
 // As a backward pass wants them: each result more takes registers beside the same accumulators.
 TEST_CASE("layers that keep their pre-activations compile") {
   if (!have_nvrtc()) return;

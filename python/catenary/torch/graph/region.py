@@ -14,13 +14,12 @@ from torch.fx import Graph, Node
 from catenary.torch.graph.axes import Axes, Dims, Mismatch, same
 from catenary.torch.graph.expression import Expression, make
 from catenary.torch.graph.norm import Norm, Norms
+from catenary.torch.graph.repeat import again, reads_less
 from catenary.torch.graph.scaled import SCALED, Scales, scales_of
 from catenary.torch.graph.table import POINTWISE, PRODUCTS, SPLITS, VIEWS, aten, is_float, is_quantised
 
 MOST_NODES = 64
 MOST_PRODUCTS = 4
-MOST_REPEATED = 16
-"""Nodes that a region computes once more for one of its operands."""
 
 
 @dataclass
@@ -327,61 +326,9 @@ class Grower:
         ):
             self._put_pointwise(region, operand, own)
             return region.values[operand]
-        if self._reads_less(region, operand):
-            return self._again(region, operand, own)
+        if reads_less(region, operand, self._in_norms):
+            return again(region, operand, own, self._in_norms, functools.partial(self._read, region))
         return self._read(region, operand, own)
-
-    def _may_repeat(self, region: Region, node: Node) -> bool:
-        """Whether a region may compute an outer node once more than its graph does."""
-        return (
-            node.op == "call_function"
-            and node.target in POINTWISE
-            and is_float(node)
-            and node not in region.nodes
-            and node not in self._in_norms
-            and all(is_float(n) for n in node.all_input_nodes)
-        )
-
-    def _reads_less(self, region: Region, node: Node) -> bool:
-        """Whether what an outer node is computed from is fewer bytes than the node, without what the region reads."""
-        if not self._may_repeat(region, node):
-            return False
-        known = {read.node for read in region.reads}
-        leaves: set[Node] = set()
-        queue, seen = [node], {node}
-        while queue:
-            for source in queue.pop().all_input_nodes:
-                if source in region.nodes:
-                    return False
-                if source in seen:
-                    continue
-                seen.add(source)
-                if source not in known and self._may_repeat(region, source):
-                    queue.append(source)
-                elif source not in known:
-                    leaves.add(source)
-            if len(seen) > MOST_REPEATED:
-                return False
-        return sum(map(_bytes, leaves)) < _bytes(node)
-
-    def _again(self, region: Region, node: Node, dims: Dims) -> Expression:
-        """The value of an outer node from what it is computed from. The node stays what it is to others."""
-        known = {read.node for read in region.reads}
-
-        def operand(source: Node) -> Expression:
-            shape = source.meta["val"].shape
-            axes = list(zip(reversed(list(shape)), reversed(dims), strict=False))
-            own: Dims = [() if same(size, 1) else axis for size, axis in reversed(axes)]
-            repeat = source not in known and self._may_repeat(region, source)
-            return self._again(region, source, own) if repeat else self._read(region, source, own)
-
-        arguments = [operand(a) if isinstance(a, Node) else a for a in node.args]
-        if any(isinstance(a, (bool, complex)) for a in arguments):
-            raise Mismatch
-        value = POINTWISE[node.target](*arguments, **{k: v for k, v in node.kwargs.items() if k != "dtype"})
-        if value is None:
-            raise Mismatch
-        return value
 
     def _read(self, region: Region, node: Node, dims: Dims, columns: tuple[int, int] | None = None) -> Expression:
         for i, read in enumerate(region.reads):
@@ -529,16 +476,6 @@ def origin(node: Node) -> Any:
     while node.target in VIEWS and isinstance(node.args[0], Node):
         node = node.args[0]
     return node, layout
-
-
-def _bytes(node: Node) -> int:
-    """Bytes of a node's value, at the hint of a symbolic size."""
-    value = node.meta["val"]
-    return functools.reduce(operator.mul, (_hint(n) for n in value.shape), value.element_size())
-
-
-def _hint(size: Any) -> int:
-    return size if isinstance(size, int) else size.node.hint
 
 
 def _same_shape(a: Any, b: Any) -> bool:
