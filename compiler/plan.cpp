@@ -186,8 +186,8 @@ void add_variants(const VerifiedChain& chain, const PlanOptions& options, Varian
   for (int choice = 0; choice < 24; ++choice) {
     const bool rows = choice >= 12, formed = choice % 12 >= 8, gains = choice % 12 >= 4;
     const bool norms = (choice & 2) != 0, sums = (choice & 1) != 0;
-    FusionPlan fusion =
-        fuse_chain(chain, FusionOptions{options.fuse, norms, gains, formed, sums, rows});
+    FusionPlan fusion = fuse_chain(chain, FusionOptions{options.fuse, norms, gains, formed, sums,
+                                                        rows, !options.batch_invariant});
     if (formed && !rows && variants.form == nullptr) variants.kept_apart = fusion.kept_apart;
     const bool as_asked = formed ? fusion.has_formed_operands : gains == fusion.has_gains_inside;
     if (!as_asked || norms != fusion.has_norms_inside || sums != fusion.has_column_sums ||

@@ -389,7 +389,7 @@ FusionPlan fuse_chain(const VerifiedChain& chain, FusionOptions options) {
     const bool inside = move_column_sums_inside(chain, plan);
     plan.has_column_sums = store_terms_in_sums(chain, plan) || inside;
   }
-  if (options.fuse) recompute_values(chain, plan);
+  if (options.fuse && options.recompute) recompute_values(chain, plan);
   add_copies(chain, plan);
   if (options.fuse) find_beside(chain, plan);
   return plan;

@@ -121,6 +121,7 @@ struct FusionOptions {
   // their kernels store the values of pointwise kernels (stored_terms.h).
   bool column_sums = false;
   bool row_reductions = false;  // reductions of rows move into contractions (row_reductions.h)
+  bool recompute = true;  // values that are cheap to compute again are not stored (recomputed.h)
 };
 
 // Ends with the copies of outputs in place that no other group can store.

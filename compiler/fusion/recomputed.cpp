@@ -50,18 +50,27 @@ llvm::SmallVector<int, 4> readers_of(const VerifiedChain& chain, const FusionPla
   return readers;
 }
 
-// Is all of the group elementwise, and does no caller want any of it?
+// Is all of the group elementwise, with few ops, and does no caller want any of it?
 bool is_intermediate(const VerifiedChain& chain, const FusionGroup& group) {
+  constexpr size_t kMostOps = 12;
   return group.kind == Kind::kPointwise && group.copies.empty() &&
-         llvm::none_of(group.values, [&](ValueId id) {
+         group.values.size() <= kMostOps && llvm::none_of(group.values, [&](ValueId id) {
            return is_output(chain, id) || takes_by_group(chain, id);
          });
 }
 
 // Can the kernel of the group compute a value that it reads? A contraction has no elements of its
-// matrices, and what it takes by group must be in memory.
+// matrices, and what it takes by group must be in memory. More tensors may merge fewer dimensions:
+// a kernel has loops for all of them, and one more for parts of a sum.
 bool may_recompute(const VerifiedChain& chain, const FusionGroup& group) {
-  return group.kind != Kind::kContraction &&
+  constexpr int kMostDims = kMaxDims - 2;
+  const bool few_dims = llvm::all_of(group.values, [&](ValueId id) {
+    return chain.info(id).type.rank() <= kMostDims &&
+           llvm::all_of(chain.value(id).operands, [&](const Use& use) {
+             return chain.info(use.value).type.rank() <= kMostDims;
+           });
+  });
+  return few_dims && group.kind != Kind::kContraction &&
          llvm::none_of(group.values, [&](ValueId id) { return takes_by_group(chain, id); });
 }
 

@@ -85,7 +85,7 @@ struct Reduction {
 };
 
 // The same where vectors are of terms: neighbouring threads read neighbouring vectors, and each has
-// four of them if it can. The number of threads of a result depends on its terms only.
+// four of them if it can.
 void choose_shape_along_terms(const Program& prologue, i64 terms, ReduceConfig& config) {
   constexpr i64 kThreads = 256, kMostThreads = 512, kVectors = 4;
   const i64 inner = config.size.at[kMaxDims - 1].size;

@@ -15,6 +15,8 @@ void put_terms_last(const GroupContext& context, ReduceSpace& reduce) {
   auto& axes = reduce.space.axes;
   const GroupProgram& terms = context.tensors.prologue;
   if (reduce.term_rank == 0 || context.group.adds_column_sums || axes.size() == kMaxDims) return;
+  // Which axes merge, and so the width of a vector, may depend on the number of rows.
+  if (context.options.batch_invariant) return;
   const Axis& last = axes[reduce.term_rank - 1];
   if (last.extent.scale != 0 || last.extent.size % 2 != 0) return;
   bool adjacent = false;

@@ -24,7 +24,7 @@ _ACTIVATION_CLASSES = {
 def experts(hidden_states: torch.Tensor, top_k_index: torch.Tensor, top_k_weights: torch.Tensor,
             gate_up_proj: torch.Tensor, down_proj: torch.Tensor, activation: str | None = "silu", *,
             gate_up_bias: torch.Tensor | None = None, down_bias: torch.Tensor | None = None,
-            recompute: str = "unstored") -> torch.Tensor:  # fmt: skip
+            recompute: str = "none") -> torch.Tensor:  # fmt: skip
     """The sum over each token's experts of weight * down(activation(gate(x)) * up(x)). Nothing is copied to the host.
 
     Args:

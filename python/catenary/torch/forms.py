@@ -49,7 +49,8 @@ class _Layer:
 
 
 @functools.cache
-def linear(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompute: str = "unstored") -> ChainFunction:
+def linear(dtype: str, bias: bool, activation: str | None, exact_f32: bool,
+           recompute: str = "unstored") -> ChainFunction:  # fmt: skip
     """activation(x[..., k] w[n, k]^T + b[n])."""
     layer = _Layer("linear", dtype, exact_f32)
     x = layer.chain.input("x", dtype, (layer.rows, _IN))
@@ -145,7 +146,8 @@ def glu_mlp(dtype: str, activation: str | None, exact_f32: bool, recompute: str 
 
 
 @functools.cache
-def groups(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompute: str = "unstored") -> ChainFunction:
+def groups(dtype: str, bias: bool, activation: str | None, exact_f32: bool,
+           recompute: str = "unstored") -> ChainFunction:  # fmt: skip
     """activation(x[..., g, k] w[g, n, k]^T + b[g, n])."""
     layer = _Layer("grouped_linear", dtype, exact_f32)
     x = layer.chain.input("x", dtype, (layer.rows, _GROUPS, _IN))
@@ -157,7 +159,8 @@ def groups(dtype: str, bias: bool, activation: str | None, exact_f32: bool, reco
 
 
 @functools.cache
-def ragged(dtype: str, bias: bool, activation: str | None, exact_f32: bool, recompute: str = "unstored") -> ChainFunction:
+def ragged(dtype: str, bias: bool, activation: str | None, exact_f32: bool,
+           recompute: str = "unstored") -> ChainFunction:  # fmt: skip
     """activation(x[m, k] w[e, n, k]^T + b[e, n]) by the group of each row, which ends[e] divide."""
     layer = _Layer("ragged_linear", dtype, exact_f32)
     x = layer.chain.input("x", dtype, (layer.rows, _IN))
@@ -171,7 +174,7 @@ def ragged(dtype: str, bias: bool, activation: str | None, exact_f32: bool, reco
 
 @functools.cache
 def ragged_glu_mlp(dtype: str, bias: bool, scaled: bool, activation: str | None, exact_f32: bool,
-                   recompute: str = "unstored") -> ChainFunction:  # fmt: skip
+                   recompute: str = "none") -> ChainFunction:  # fmt: skip
     """s[m] * ((activation(x wg^T + bg) * (x wu^T + bu)) wd^T + bd) by the group of each row.
 
     wg, wu [e, n, k], wd [e, k, n], bg, bu [e, n], bd [e, k].

@@ -82,7 +82,7 @@ def grouped_linear(x: Tensor, w: Tensor, b: Tensor | None = None, activation: st
 def grouped_glu_mlp(x: Tensor, w_gate: Tensor, w_up: Tensor | None, w_down: Tensor, offs: Tensor,
                     activation: str | None = "silu", scale: Tensor | None = None, *, b_gate: Tensor | None = None,
                     b_up: Tensor | None = None, b_down: Tensor | None = None,
-                    recompute: str = "unstored") -> Tensor:  # fmt: skip
+                    recompute: str = "none") -> Tensor:  # fmt: skip
     """glu_mlp by the group of each row, times scale.
 
     Args:
@@ -102,7 +102,8 @@ def grouped_glu_mlp(x: Tensor, w_gate: Tensor, w_up: Tensor | None, w_down: Tens
     return _call(("ragged_glu_mlp", given > 0, scale is not None, activation, recompute), tensors)
 
 
-def chain(chain: Chain | str, *, exact: bool = True, recompute: str = "unstored", save_budget: int = 0) -> ChainFunction:
+def chain(chain: Chain | str, *, exact: bool = True, recompute: str = "unstored",
+          save_budget: int = 0) -> ChainFunction:  # fmt: skip
     """A chain, or its text, as a differentiable function of tensors: see `ChainFunction`."""
     made = Chain.parse(chain) if isinstance(chain, str) else chain
     return ChainFunction(made, exact, recompute, save_budget)

@@ -22,7 +22,7 @@ class Linear(nn.Linear):
     Args:
         activation: one of `catenary.torch.ACTIVATIONS`, or None.
         fuse_wgrad_accumulation: the backward adds to `weight.main_grad`.
-        recompute: what the backward repeats: "none" or "all".
+        recompute: what the forward saves for the backward: "none", "unstored" or "all" (`catenary.gradient`).
     """
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, activation: str | None = None,
@@ -128,7 +128,7 @@ class Experts(nn.Module):
     intermediate_size] and down_proj_bias [experts, hidden_size]."""
 
     def __init__(self, num_experts: int, hidden_size: int, intermediate_size: int, activation: str | None = "silu",
-                 recompute: str = "unstored", device: Any = None, dtype: Any = None, bias: bool = False):  # fmt: skip
+                 recompute: str = "none", device: Any = None, dtype: Any = None, bias: bool = False):  # fmt: skip
         super().__init__()
         options = dict(device=device, dtype=dtype)
         self.num_experts = num_experts

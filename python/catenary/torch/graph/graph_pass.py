@@ -250,7 +250,7 @@ class _Run:
     def _after(self, grower: Grower, region: Region, target: str) -> float:
         """What regions after this one gain by a norm of its results, which Inductor computes with the results else."""
         gain = 0.0
-        for x in region.outputs():
+        for x in (view for output in region.outputs() for view in region.views(output)):
             norm = grower.norms_of.get(x)
             if norm is None or not region.nodes.keys().isdisjoint(norm.products) or is_alone(x, self.row_products):
                 continue

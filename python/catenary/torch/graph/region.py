@@ -83,14 +83,18 @@ class Region:
 
     def outputs(self) -> list[Node]:
         """The nodes whose values are used outside. Of a view of a value, the value: views stay in the graph."""
-        used = set()
-        for node in self.nodes:
-            if all(user in self.nodes for user in node.users):
-                continue
-            while node.target in VIEWS and node.args[0] in self.nodes:
-                node = node.args[0]
-            used.add(node)
+        used = {self.base(node) for node in self.nodes if any(user not in self.nodes for user in node.users)}
         return [node for node in self.nodes if node in used]
+
+    def base(self, node: Node) -> Node:
+        """The node of the region that a node is a view of, or the node."""
+        while node.target in VIEWS and node.args[0] in self.nodes:
+            node = node.args[0]
+        return node
+
+    def views(self, node: Node) -> list[Node]:
+        """A node, and the views of it in the region."""
+        return [other for other in self.nodes if self.base(other) is node]
 
 
 class Grower:
@@ -327,7 +331,11 @@ class Grower:
             self._put_pointwise(region, operand, own)
             return region.values[operand]
         if reads_less(region, operand, self._in_norms):
-            return again(region, operand, own, self._in_norms, functools.partial(self._read, region))
+            reads = list(region.reads)
+            try:
+                return again(region, operand, own, self._in_norms, functools.partial(self._read, region))
+            except Mismatch:
+                region.reads = reads
         return self._read(region, operand, own)
 
     def _read(self, region: Region, node: Node, dims: Dims, columns: tuple[int, int] | None = None) -> Expression:

@@ -37,9 +37,9 @@ def may_repeat(region: Region, node: Node, left: Container[Node]) -> bool:
 
 def reads_less(region: Region, node: Node, left: Container[Node]) -> bool:
     """Whether what an outer node is computed from is fewer bytes than the node, without what the region reads."""
-    if not may_repeat(region, node, left):
-        return False
     known = {read.node for read in region.reads}
+    if node in known or not may_repeat(region, node, left):
+        return False
     leaves: set[Node] = set()
     queue, seen = [node], {node}
     while queue:
@@ -51,6 +51,8 @@ def reads_less(region: Region, node: Node, left: Container[Node]) -> bool:
             seen.add(source)
             if source not in known and may_repeat(region, source, left):
                 queue.append(source)
+            elif source.meta["val"].device != node.meta["val"].device:
+                return False
             elif source not in known:
                 leaves.add(source)
         if len(seen) > MOST_NODES:
@@ -64,22 +66,31 @@ def again(
     """The value of an outer node at `dims`, from what it is computed from. The node stays what it is to others.
     `read`: the value of a tensor from outside."""
     known = {each.node for each in region.reads}
+    made: dict[Any, Expression] = {}
 
-    def operand(source: Node) -> Expression:
-        shape = source.meta["val"].shape
-        axes = list(zip(reversed(list(shape)), reversed(dims), strict=False))
-        own: Dims = [() if same(size, 1) else axis for size, axis in reversed(axes)]
-        if source not in known and may_repeat(region, source, left):
-            return again(region, source, own, left, read)
-        return read(source, own)
+    def value_of(outer: Node, dims: Dims) -> Expression:
+        key = (outer, tuple(dims))
+        if key not in made:
+            made[key] = compute(outer, dims) if outer is node or repeats(outer) else read(outer, dims)
+        return made[key]
 
-    arguments = [operand(a) if isinstance(a, Node) else a for a in node.args]
-    if any(isinstance(a, (bool, complex)) for a in arguments):
-        raise Mismatch
-    value = POINTWISE[node.target](*arguments, **{k: v for k, v in node.kwargs.items() if k != "dtype"})
-    if value is None:
-        raise Mismatch
-    return value
+    def repeats(outer: Node) -> bool:
+        return outer not in known and may_repeat(region, outer, left)
+
+    def compute(outer: Node, dims: Dims) -> Expression:
+        def argument(source: Node) -> Expression:
+            axes = list(zip(reversed(list(source.meta["val"].shape)), reversed(dims), strict=False))
+            return value_of(source, [() if same(size, 1) else axis for size, axis in reversed(axes)])
+
+        arguments = [argument(a) if isinstance(a, Node) else a for a in outer.args]
+        if any(isinstance(a, (bool, complex)) for a in arguments):
+            raise Mismatch
+        value = POINTWISE[outer.target](*arguments, **{k: v for k, v in outer.kwargs.items() if k != "dtype"})
+        if value is None:
+            raise Mismatch
+        return value
+
+    return value_of(node, dims)
 
 
 def _bytes(node: Node) -> int:

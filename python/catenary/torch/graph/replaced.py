@@ -59,7 +59,7 @@ def _computes(node: Node, region: Region) -> bool:
 
 def _is_kernel(node: Node, region: Region) -> bool:
     """Whether Inductor writes a node by a kernel of its own: every user outside, after views, is a library's call."""
-    queue = [user for user in node.users if user not in region.nodes]
+    queue = [user for view in region.views(node) for user in view.users if user not in region.nodes]
     while queue:
         user = queue.pop()
         if user.target in VIEWS:
