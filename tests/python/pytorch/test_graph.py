@@ -78,6 +78,18 @@ def test_a_backward_region_reads_what_the_forward_saved(device):
     assert chain[chain.index("return"):].count("bf16") == 2, chain
 
 
+def test_experts_train_in_a_compiled_graph():
+    model = ct.Experts(2, 32, 32).bfloat16()
+    x = torch.randn(8, 32, dtype=torch.bfloat16, requires_grad=True)
+    chosen, weights = torch.randint(0, 2, (8, 2)), torch.rand(8, 2, dtype=torch.bfloat16)
+    results = []
+    for call in (model, torch.compile(model, backend="aot_eager")):
+        y = call(x, chosen, weights)
+        results.append((y.detach(), *torch.autograd.grad(y.float().sum(), [x, *model.parameters()])))
+    for a, b in zip(*results, strict=True):
+        assert torch.equal(a, b)
+
+
 def test_what_is_computed_from_more_bytes_is_read(device):
     shapes = [(16, 64), (32, 64), (16, 32), (16, 32)]
     tensors = [randn(device, *s) for s in shapes]
