@@ -172,6 +172,26 @@ CATENARY_DEVICE void add_slices(u32 lane, u32 slice, Vec<V> (&sum)[kConfig.sums]
   }
 }
 
+// Runs the program on an output vector's sums; along terms, on an output's.
+template <const ReduceConfig& kConfig, class Program, class P>
+CATENARY_DEVICE void store_result(const P& params, Coord& at,
+                                  const Vec<kConfig.result_vec()> (&total)[kConfig.sums]) {
+#pragma unroll
+  for (int d = 0; d < kConfig.term_rank; ++d) at.dim[d] = 0;
+  if constexpr (kConfig.along_terms) {
+    at.dim[kMaxDims - 1] = 0;
+    at.valid = 1;
+  }
+  typename Program::Operands operands;
+  Program::load_weights(params, at, operands);
+  Program::load(params, at, operands);
+  if constexpr (kConfig.sums == 2) {
+    Program::store(params, at, operands, total[0], total[1]);
+  } else {
+    Program::store(params, at, operands, total[0]);
+  }
+}
+
 template <const ReduceConfig& kConfig, class Prologue, class Program, class P>
 CATENARY_DEVICE void reduce(const P& params) {
   constexpr int V = kConfig.vec;
@@ -222,18 +242,7 @@ CATENARY_DEVICE void reduce(const P& params) {
 #pragma unroll
     for (int s = 0; s < kConfig.sums; ++s) total[s] = sum[s];
   }
-  if (slice != 0 || !inside) return;
-#pragma unroll
-  for (int d = 0; d < kConfig.term_rank; ++d) at.dim[d] = 0;
-  if constexpr (kAlongTerms) at.dim[kMaxDims - 1] = 0, at.valid = 1;
-  typename Program::Operands operands;
-  Program::load_weights(params, at, operands);
-  Program::load(params, at, operands);
-  if constexpr (kConfig.sums == 2) {
-    Program::store(params, at, operands, total[0], total[1]);
-  } else {
-    Program::store(params, at, operands, total[0]);
-  }
+  if (slice == 0 && inside) store_result<kConfig, Program>(params, at, total);
 }
 
 }  // namespace catenary
