@@ -90,8 +90,8 @@ struct FusionGroup {
 
 struct FusionPlan {
   std::vector<FusionGroup> groups;  // in launch order
-  // Per value: the group that computes it. -1: a parameter, a constant, or an elementwise value of
-  // parameters only, which every group that reads it recomputes.
+  // Per value: the group that computes it. -1: a parameter, a constant, or an elementwise value
+  // that every group that reads it recomputes: of parameters only, or cheap (recomputed.h).
   std::vector<int> group_of;
   bool has_norms_inside = false;
   bool has_gains_inside = false;

@@ -107,8 +107,7 @@ TEST_CASE("reduce along terms: further dimensions, strides, elementwise terms an
 
 TEST_CASE("reduce along terms: parts of the terms") {
   for (const i64 outputs : {1, 3}) {
-    run_all({{"few outputs", rows(outputs, 1 << 18), "parts of the terms", 0,
-              false, 0}});
+    run_all({{"few outputs", rows(outputs, 1 << 18), "parts of the terms", 0, false, 0}});
   }
 }
 
@@ -117,6 +116,7 @@ TEST_CASE("reduce: vectors of results where terms are not adjacent, or are by gr
       {"columns", "chain a(input x: bf16[70, 40]) {\n  y = sum \"mn->n\"(x)\n  return y: f32 }",
        "elements"},
       {"odd", rows(9, 263), "elements"},
+      {"no terms", rows(9, 0), "elements"},
       {"symbolic terms",
        "chain a[M in 0..90](input x: bf16[8, M] strides[96, 1]) {\n"
        "  y = sum \"km->k\"(x)\n  return y: f32 }",

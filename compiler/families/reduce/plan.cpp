@@ -333,7 +333,7 @@ double predicted_us(const PlannedGroup& planned) {
 }
 
 // Replaces `best`, one kernel, by kernels in parts where these are predicted to gain enough. Among
-// several numbers of parts, takes the one with the widest vectors, which the prediction ignores.
+// several numbers of parts, takes the one with the widest vectors, then the fastest.
 void divide_terms(const Reduction& r, i64 workspace_bytes, PlannedGroup& best) {
   const double limit_us = kSplitGain * predicted_us(best);
   const auto vec = [](const PlannedGroup& planned) {

@@ -18,7 +18,7 @@ void put_terms_last(const GroupContext& context, ReduceSpace& reduce) {
   // Which axes merge, and so the width of a vector, may depend on the number of rows.
   if (context.options.batch_invariant) return;
   const Axis& last = axes[reduce.term_rank - 1];
-  if (last.extent.scale != 0 || last.extent.size % 2 != 0) return;
+  if (last.extent.scale != 0 || last.extent.size == 0 || last.extent.size % 2 != 0) return;
   bool adjacent = false;
   for (size_t i = 0; i < terms.tensors.size(); ++i) {
     const i64 step = last.stride[reduce.prologue + static_cast<int>(i)];
