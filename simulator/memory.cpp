@@ -11,6 +11,10 @@ namespace {
 
 constexpr u64 kAlign = 256;
 
+// Bytes after an allocation that no other one holds: an access past its end is in no tensor,
+// wherever the host's allocator places the next one.
+constexpr u64 kGuard = 128 * 1024;
+
 // NaN as bf16, as f16, and as the two halves of an f32.
 constexpr u8 kPattern[2] = {0xff, 0x7f};
 
@@ -34,8 +38,7 @@ void* Memory::allocate(i64 bytes) {
   if (bytes <= 0 || bytes > std::numeric_limits<i64>::max() / 2) return nullptr;
   Allocation fresh;
   fresh.bytes = bytes;
-  // One byte more than needed, so that no two allocations share an end.
-  fresh.storage.reset(new (std::nothrow) u8[static_cast<u64>(bytes) + kAlign]);
+  fresh.storage.reset(new (std::nothrow) u8[static_cast<u64>(bytes) + kAlign + kGuard]);
   if (!fresh.storage) return nullptr;
   fresh.begin = (number(fresh.storage.get()) + kAlign - 1) / kAlign * kAlign;
   try {

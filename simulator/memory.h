@@ -33,7 +33,7 @@ inline constexpr u32 kGranule = 1;
 struct Allocation {
   u64 begin = 0;
   i64 bytes = 0;
-  std::unique_ptr<u8[]> storage;  // padded to give `begin` its alignment
+  std::unique_ptr<u8[]> storage;  // padded: the alignment of `begin`, a guard after the end
   std::vector<bool> written;      // per granule
   // Null: no cell of its page is in use in this run.
   GlobalCell* find_cell(size_t granule) {
@@ -51,7 +51,8 @@ struct Allocation {
 class Memory {
  public:
   // Aligned to 256, filled with a pattern that is NaN in every float type, nothing written yet.
-  // Null if the host has no memory left. bytes > 0.
+  // No other allocation has one of the 128 KiB after it. Null if the host has no memory left.
+  // bytes > 0.
   void* allocate(i64 bytes);
   // False: not an address that allocate() returned.
   bool release(void* address);

@@ -53,6 +53,18 @@ TEST_CASE("an address is found only inside its allocation") {
   CHECK(memory.find(nullptr, 1) == nullptr);
 }
 
+TEST_CASE("what is just after an allocation is in no other one") {
+  Memory memory;
+  std::vector<u8*> allocations;
+  for (int i = 0; i < 64; ++i) allocations.push_back(bytes_of(memory.allocate(1000)));
+  for (const u8* a : allocations) {
+    REQUIRE(a != nullptr);
+    for (const i64 past : {0, 16, 256, 1000, 4096, 65536, 131071}) {
+      CHECK(memory.find(a + 1000 + past, 1) == nullptr);
+    }
+  }
+}
+
 TEST_CASE("only what was allocated is released, and once") {
   Memory memory;
   u8* a = bytes_of(memory.allocate(64));
