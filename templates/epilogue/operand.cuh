@@ -15,12 +15,10 @@ constexpr bool is_m_major(const Operand& operand) {
 // Load instruction of an operand: ld.global, with L1::no_allocate, or ld.global.nc.
 enum class Access : u8 { kPlain, kStreamed, kConstant };
 
-// Constant loads are not volatile: NVVM moves one above its guard, where a thread without a group
-// or an element has an address outside of the tensor (RESULTS hw-115). So a guarded load is none.
-template <Operand kOperand, bool kGuarded>
+template <Operand kOperand>
 constexpr Access access_of() {
   if (kOperand.before_wait) return Access::kPlain;
-  if (kOperand.weight && !kGuarded && !kOperand.by_group) return Access::kConstant;
+  if (kOperand.weight) return Access::kConstant;
   return kOperand.streamed ? Access::kStreamed : Access::kPlain;
 }
 
@@ -94,27 +92,26 @@ struct Loaded {
 };
 
 // Loads all V elements, with the widest accesses that the operand's alignment allows.
-template <Operand kOperand, int V, bool kGuarded>
+template <Operand kOperand, int V>
 CATENARY_DEVICE void load_all(const u8* p, Loaded<kOperand, V>& out) {
   constexpr int kElements = access_elements<kOperand, V>();
   constexpr int kBytes = dtype_bytes(kOperand.dtype);
   constexpr int kWords = kElements * kBytes / 4;
 #pragma unroll
   for (int i = 0; i < V / kElements; ++i)
-    load_words<kWords, access_of<kOperand, kGuarded>()>(p + i * kElements * kBytes,
-                                                        out.word + i * kWords);
+    load_words<kWords, access_of<kOperand>()>(p + i * kElements * kBytes, out.word + i * kWords);
 }
 
 // Loads the elements before `valid` one by one; the others are 0.
-template <Operand kOperand, int V, bool kGuarded>
+template <Operand kOperand, int V>
 CATENARY_DEVICE void load_each(const u8* p, int valid, Loaded<kOperand, V>& out) {
   using L = Loaded<kOperand, V>;
   constexpr i64 kStep = kOperand.stride.at[kMaxDims - 1];
 #pragma unroll
   for (int i = 0; i < V; ++i) {
-    const u32 bits = i < valid ? load_element<kOperand.dtype, access_of<kOperand, kGuarded>()>(
-                                     p + i * kStep * L::kBytes)
-                               : 0;
+    const u32 bits =
+        i < valid ? load_element<kOperand.dtype, access_of<kOperand>()>(p + i * kStep * L::kBytes)
+                  : 0;
     u32& word = out.word[i / L::kPerWord];
     if constexpr (L::kPerWord == 1) {
       word = bits;
@@ -141,21 +138,21 @@ CATENARY_DEVICE Loaded<kOperand, V> load_operand(const P& params, const Coord& a
   const u8* p =
       static_cast<const u8*>(params.ptr[kOperand.slot]) + element_offset<kOperand>(at) * L::kBytes;
   if constexpr (L::kShared) {
-    out.word[0] = load_element<kOperand.dtype, access_of<kOperand, kGuarded>()>(p);
+    out.word[0] = load_element<kOperand.dtype, access_of<kOperand>()>(p);
   } else if constexpr (!kGuarded) {
     if constexpr (L::kPacked) {
-      load_all<kOperand, V, false>(p, out);
+      load_all<kOperand, V>(p, out);
     } else {
-      load_each<kOperand, V, false>(p, V, out);
+      load_each<kOperand, V>(p, V, out);
     }
   } else {
     if constexpr (L::kPacked) {
       if (at.valid == V) {
-        load_all<kOperand, V, true>(p, out);
+        load_all<kOperand, V>(p, out);
         return out;
       }
     }
-    load_each<kOperand, V, true>(p, at.valid, out);
+    load_each<kOperand, V>(p, at.valid, out);
   }
   return out;
 }

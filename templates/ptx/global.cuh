@@ -40,37 +40,38 @@ CATENARY_DEVICE U32x4 ld_global_v4(const void* p) {
   return v;
 }
 
-// Constant loads, of memory that no kernel writes while the chain runs. Not volatile: equal loads
-// merge and move out of loops. Legal before griddepcontrol.wait.
+// Constant loads, of memory that no kernel writes while the chain runs. Legal before
+// griddepcontrol.wait. Volatile: NVVM would move an asm that is not above its guard, where the
+// address may be outside of the tensor (RESULTS hw-115).
 CATENARY_DEVICE u32 ld_global_constant_u8(const void* p) {
   u32 v;
-  asm("ld.global.nc.u8 %0, [%1];" : "=r"(v) : "l"(p));
+  asm volatile("ld.global.nc.u8 %0, [%1];" : "=r"(v) : "l"(p));
   return v;
 }
 
 CATENARY_DEVICE u16 ld_global_constant_u16(const void* p) {
   u16 v;
-  asm("ld.global.nc.u16 %0, [%1];" : "=h"(v) : "l"(p));
+  asm volatile("ld.global.nc.u16 %0, [%1];" : "=h"(v) : "l"(p));
   return v;
 }
 
 CATENARY_DEVICE u32 ld_global_constant_u32(const void* p) {
   u32 v;
-  asm("ld.global.nc.u32 %0, [%1];" : "=r"(v) : "l"(p));
+  asm volatile("ld.global.nc.u32 %0, [%1];" : "=r"(v) : "l"(p));
   return v;
 }
 
 CATENARY_DEVICE U32x2 ld_global_constant_v2(const void* p) {
   U32x2 v;
-  asm("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
+  asm volatile("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
   return v;
 }
 
 CATENARY_DEVICE U32x4 ld_global_constant_v4(const void* p) {
   U32x4 v;
-  asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
-      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-      : "l"(p));
+  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(p));
   return v;
 }
 

@@ -166,7 +166,7 @@ inline constexpr Mutant kElementwiseMutants[] = {
      .planted = "every operand is read by ld.global.nc, results of earlier kernels too",
      .base = "split-K",
      .file = "epilogue/operand.cuh",
-     .text = "if (kOperand.weight && !kGuarded && !kOperand.by_group) return Access::kConstant;",
+     .text = "if (kOperand.weight) return Access::kConstant;",
      .in_place = "if (kOperand.weight || !kOperand.streamed) return Access::kConstant;",
      .faults = "read_only"},
 };

@@ -55,14 +55,16 @@ EngineOptions uncached() {
 }  // namespace
 
 // A vector by group, in a loop over the rows of a group: without one its address is outside.
-TEST_CASE("no guarded load is one that moves above its guard") {
+TEST_CASE("a constant load stays below its guard") {
   if (!have_nvrtc()) return;
   constexpr const char* kByGroup =
-      "chain a[M in 1..5](input x: f32[3, M, 480] strides[2400, 480, 1],\n"
-      "                   weight w: f32[2, 3, 17, 480],\n"
-      "                   weight b: f32[2, 3, 17], input e: i32[2]) {\n"
-      "  y = add(contract \"gmn,bgin->gmi\"(x, w) ragged m by e over b, b @ \"bgi\")\n"
-      "  return y: f32 strides[90, 18, 1] }";
+      "chain a[M in 1..5](input e: i32[2], input x: f32[3, M, 480] strides[2400, 480, 1],\n"
+      "                   weight w: f32[2, 3, 17, 480], weight v: f32[2, 3, 17, 480],\n"
+      "                   weight b: f32[2, 3, 17]) {\n"
+      "  h = contract \"gmn,bgin->gmi\"(x, w) ragged m by e over b\n"
+      "  u = contract \"gmn,bgin->gmi\"(x, v) ragged m by e over b\n"
+      "  y = add(add(h, b @ \"bgi\"), u)\n"
+      "  return h: f32 strides[90, 18, 1], y: f16 strides[17, 51, 1] }";
   Engine engine(uncached());
   auto compiled =
       engine.compile(llvm::cantFail(parse(kByGroup)), llvm::cantFail(find_target("h100")));
@@ -73,8 +75,15 @@ TEST_CASE("no guarded load is one that moves above its guard") {
   options.want_ptx = true;
   auto result = (*Nvrtc::get())->compile(CompileJob{kernel.source, kernel.cubin->arch, options});
   if (!result) FAIL(take_report(result.takeError()).message);
-  CHECK(result->ptx.find("ld.global") != std::string::npos);
-  CHECK(result->ptx.find("ld.global.nc") == std::string::npos);
+  // A row's group is compared with the number for none (-1) before the first of its loads.
+  const std::string& ptx = result->ptx;
+  const size_t load = ptx.find("ld.global.nc");
+  REQUIRE(load != std::string::npos);
+  const size_t guard = ptx.rfind(", -1;", load);
+  REQUIRE(guard != std::string::npos);
+  const size_t line = ptx.rfind('\n', guard);
+  CHECK(ptx.substr(line, guard - line).find("setp.eq.s32") != std::string::npos);
+  CHECK(ptx.substr(guard, load - guard).find("bra") != std::string::npos);
 }
 
 // As a backward pass wants them: each result more takes registers beside the same accumulators.
