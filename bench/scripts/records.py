@@ -84,6 +84,7 @@ class Gpu:
         self.training = {}  # contenders of torch_training.py by row and name
         self.whole_models = {}  # rows of torch_models.py by model, layers and workload
         self.decoder_layers = {}  # rows of torch_layers.py by model and rows
+        self.quantised_peers = {}  # rows of torch_quantised.py by format, m, n, k
         self.commits = {}  # of the rows, in the order of the runs, by table
 
     def note(self, table, record):
@@ -102,6 +103,8 @@ class Gpu:
             return self.add_whole_models(record)
         if is_decoder_layers(record):
             return self.add_decoder_layers(record)
+        if is_quantised_peers(record):
+            return self.add_quantised_peers(record)
         if has_list(record, "counters"):
             for row in record["counters"]:
                 replace(self.counters, row["case"], row)
@@ -175,6 +178,11 @@ class Gpu:
             contenders = {**known["contenders"], **row["contenders"]}
             known |= {**row, "contenders": contenders}
 
+    def add_quantised_peers(self, record):
+        self.note("quantised_peers", record)
+        for row in record["table"]:
+            replace(self.quantised_peers, (row["format"], row["m"], row["n"], row["k"]), row)
+
     def add_training(self, rows):
         """A later record replaces the contenders that it has. `speed`: that of ours against the
         contender, in the process that timed both."""
@@ -212,10 +220,14 @@ def is_decoder_layers(data):
     return data.get("kind") == "decoder layers" and has_list(data, "table")
 
 
+def is_quantised_peers(data):
+    return data.get("kind") == "quantised peers" and has_list(data, "table")
+
+
 def is_record(data):
     if not isinstance(data, dict):
         return False
-    return (is_peers(data) or is_whole_models(data) or is_decoder_layers(data) or
+    return (is_peers(data) or is_whole_models(data) or is_decoder_layers(data) or is_quantised_peers(data) or
             any(has_list(data, key) for key in ("counters", "tuned", "training")) or
             (has_list(data, "rows") and "ceilings" in data))
 

@@ -68,6 +68,10 @@ SECTIONS = (
      "Norms, QKV as three weights, O with the residual, SwiGLU and down with the residual, for few rows (`bench/scripts/torch_layers.py`): layers with weights of "
      "their own in one CUDA graph, in turns in one process; ours one chain for each layer, with PDL. *folded*: the norms' gains multiplied into the weights "
      "that follow them; *algebraic*: with `algebraic_norms`. *of copy rate*: the weights' bytes over the time, over the rate of a device copy in that run."),
+    ("Quantised weights against public kernels", "quantised_peers",
+     "A few rows of bf16 by weights of int4, a scale for each 128 columns, and of int8, one for each row, in one process (`bench/scripts/torch_quantised.py`): "
+     "products with weights of their own in one CUDA graph, in turns; ours with PDL. tinygemm is PyTorch's kernel, humming the package humming-kernels. "
+     "*of copy rate*: the bytes of q and scales over the time, over the rate of a device copy in that run."),
     ("Rates and latencies of the device", "calibration", "`catenary bench --calibrate`, for the cost model."),
     ("Host time of a launch", "launch", ""),
     ("Time to compile", "compile", "One kernel at a time. Needs no GPU; hosts differ."),

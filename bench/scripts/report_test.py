@@ -377,6 +377,17 @@ class ReportTest(unittest.TestCase):
         text = self.run_report("<!-- bench:decoder_layers -->\n<!-- /bench -->\n")
         self.assertIn("| m, 16 rows | 8.00 | – | 6.00 | 12.00 | – | 0.90 | – | 0.95 | **1.50** | – | **2.00** |", text)
 
+    def test_quantised_peers(self):
+        def product(us, **more):
+            return {"format": "int4", "m": 4, "n": 8, "k": 256, "group": 128,
+                    "contenders": {"bf16": {"us": 30.0}, "catenary": {"us": us, "copy_share": 0.8}, **more}}
+        slower = product(12.0, humming={"us": 6.0}, tinygemm={"error": "no such operator"})
+        for day, row in (("22", product(11.0)), ("23", slower)):
+            self.save(f"{day}.json", {"kind": "quantised peers", "device": "NVIDIA H200", "date": f"2026-11-{day}", "table": [row]})
+        text = self.run_report("<!-- bench:quantised_peers -->\n<!-- /bench -->\n")
+        self.assertIn("| int4, 4x8x256 | 12.00 | 0.80 | – | 6.00 | 0.50 | 30.00 | **2.50** |", text)
+        self.assertIn("## Quantised weights against public kernels", (self.results / "h200" / "README.md").read_text())
+
     def test_whole_models(self):
         row = {"model": "llama", "layers": 8, "workload": "decode-1", "linear_us": 5.0, "contenders": {
             "eager": {"us": 30.0, "first_call_s": 1.0}, "inductor": {"us": 12.0, "first_call_s": 40.4},

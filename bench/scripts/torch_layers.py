@@ -19,7 +19,6 @@ bytes read and written.
 import argparse
 import datetime
 import json
-import random
 import statistics
 from pathlib import Path
 
@@ -27,7 +26,7 @@ import torch
 import torch.nn.functional as F
 
 import catenary
-from torch_models import MODE, Replay, commit, time_us
+from torch_models import MODE, Replay, commit, in_turns, time_us
 
 EPSILON = 1e-5
 # width, columns of Q, of K and V, width of the MLP (0: none of these layers), biases of QKV and O
@@ -189,14 +188,9 @@ def measure(sizes, rows, options, device, engines):
             del replays[name]
         if plan:
             entry["plan"] = plan
-    times = {name: [] for name in replays}
-    order = random.Random(1)
-    count = 1 if options.tiny else max(2, round(options.round_ms * 1000 / time_us(replays[options.contenders[0]].run, 3)))
-    for _ in range(options.rounds):
-        for name in order.sample(sorted(replays), len(replays)):
-            time_us(replays[name].run, count)
-            times[name].append(time_us(replays[name].run, count) / len(layers))
-    for name, values in times.items():
+    times, _ = in_turns(replays, options)
+    for name, steps in times.items():
+        values = [us / len(layers) for us in steps]
         entry = row["contenders"][name]
         entry |= {"us": round(statistics.median(values), 3), "spread": [round(min(values), 3), round(max(values), 3)]}
         entry["copy_share"] = round(row["weight_bytes"] / entry["us"] / options.copy_tbs / 1e6, 4)

@@ -212,6 +212,19 @@ def time_us(run, count):
     return begin.elapsed_time(end) * 1000 / count
 
 
+def in_turns(replays, options):
+    """Microseconds of each contender's step, a value for each round, and the steps of a turn. Each round has another order."""
+    first = next(iter(replays.values()))
+    count = 1 if options.tiny else max(2, round(options.round_ms * 1000 / max(time_us(first.run, 3), 1)))
+    times = {name: [] for name in replays}
+    order = random.Random(1)
+    for _ in range(options.rounds):
+        for name in order.sample(sorted(replays), len(replays)):
+            time_us(replays[name].run, count)
+            times[name].append(time_us(replays[name].run, count))
+    return times, count
+
+
 def linear_calls(steps):
     """The F.linear calls of one forward, as a step."""
     calls = []
@@ -262,13 +275,7 @@ def measure(steps, options):
             ]
     if not replays:
         return row
-    count = 1 if options.tiny else max(1, round(options.round_ms * 1000 / max(time_us(next(iter(replays.values())).run, 3), 1)))
-    times = {name: [] for name in replays}
-    order = random.Random(1)
-    for _ in range(options.rounds):
-        for name in order.sample(sorted(replays), len(replays)):
-            time_us(replays[name].run, count)
-            times[name].append(time_us(replays[name].run, count))
+    times, count = in_turns(replays, options)
     for name, values in times.items():
         row["contenders"][name] |= {"us": round(statistics.median(values), 2), "spread": [min(values), max(values)]}
     if not options.no_share and "eager" in replays and steps.kind != "train":
