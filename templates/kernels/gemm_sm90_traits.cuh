@@ -147,8 +147,12 @@ struct GemmSm90Traits {
   static constexpr bool kWarpSchedules = kConfig.ragged.kind == Ragged::kMGrouped;
 
   static constexpr bool kCpAsync = kConfig.uses_cp_async();
-  // Load warps: all four; one for weights and one for activations; one.
-  static constexpr u32 kLoadWarps = kCpAsync ? 4 : kLoadsWeightsEarly ? 2 : 1;
+  // Load warps: all four; one for weights and one for activations; one. Two only where the second
+  // has loads in every k-tile: MMAs do not wait for a warp without loads, and a stage that is
+  // released again before that warp looks is in another phase.
+  static constexpr u32 kLoadWarps = kCpAsync                                                ? 4
+                                    : kLoadsWeightsEarly && kConfig.always_has_activation() ? 2
+                                                                                            : 1;
   // The cp.async load warps zero-fill K tails themselves.
   static constexpr bool kZeroFillWarp = kConfig.zero_fills_k_tails() && !kCpAsync;
   static_assert(!kZeroFillWarp || kLoadWarps == 1, "warp 1 is free for zero-fill");

@@ -94,6 +94,13 @@ struct GemmSm90Config {
     for (i32 i = 0; i + 1 < segments; ++i) weight = weight || more[i].a.weight || more[i].b.weight;
     return weight;
   }
+  // Whether an operand of every k-tile is no weight.
+  constexpr bool always_has_activation() const {
+    bool always = !a.weight || !b.weight || (dual && !b2.weight);
+    for (i32 i = 0; i + 1 < segments; ++i)
+      always = always && (!more[i].a.weight || !more[i].b.weight);
+    return always;
+  }
   constexpr i32 cluster_tile_m() const { return tile.block_m * schedule.cluster_m; }
   constexpr i32 cluster_tile_n() const { return tile.block_n * schedule.cluster_n; }
   // Accumulator registers of a thread.
@@ -121,8 +128,8 @@ struct GemmSm90Config {
   constexpr i32 scale_registers() const {
     return block_scaled ? warpgroup_m() / 32 + num_accumulators() * scale_blocks().most : 0;
   }
-  // Scales of a k-tile and of the next one count only in ping-pong warpgroups whose rows have groups,
-  // or that have two products: those leave them a few registers.
+  // Scales of a k-tile and of the next one count only in ping-pong warpgroups whose rows have
+  // groups, or that have two products: those leave them a few registers.
   constexpr i32 registers_with(i32 sets) const {
     const bool grouped = ragged.kind != Ragged::kNone;
     const bool few = schedule.ping_pong && (grouped || dual);

@@ -25,6 +25,13 @@ constexpr const char* kThree =
     "  r = contract \"bgk,gnk->bgn\"(z, u)\n  s = add(p, q)\n  t = add(s, r)\n"
     "  c = relu(add(t, b))\n  return c: bf16 }";
 
+// No operand of the first product is an activation.
+constexpr const char* kWeightsFirst =
+    "chain a(weight v: bf16[136, 1480], weight w: bf16[200, 1480], input x: bf16[136, 200],\n"
+    "        weight u: bf16[200, 200]) {\n"
+    "  p = contract \"mk,nk->mn\"(v, w)\n  q = contract \"mk,nk->mn\"(x, u)\n"
+    "  y = add(p, q)\n  return y: bf16 }";
+
 constexpr const char* kRagged =
     "chain a(input dg: bf16[300, 136], weight wg: bf16[3, 136, 200], input du: bf16[300, 72],\n"
     "        weight wu: bf16[3, 72, 200], input e: i32[3]) {\n"
@@ -106,6 +113,7 @@ std::vector<WrittenCase> sum_cases() {
       {"sum of two", dx(100, 90, 70, 150), {0}, {}},
       {"sum of two, f32", dx(100, 90, 70, 150, "f32"), {0}, {}},
       {"sum of three, grouped", kThree, {0}, {}},
+      {"sum with a product of weights", kWeightsFirst, {0}, {}},
       {"gated backward, three outputs", kGated, {0}, {}},
       forced_sm90("sm90 sum, ping-pong in clusters", dx(200, 200, 136, 328), "128x128x64p2s6c2"),
       forced_sm90("sm90 sum, cooperative", dx(200, 264, 328, 72), "128x256x64g2s4"),
@@ -113,6 +121,7 @@ std::vector<WrittenCase> sum_cases() {
       forced_sm90("sm90 sum, cluster split-K", dx(72, 136, 328, 200), "64x64x64g1s4k4"),
       forced_sm90("sm90 sum, split-K", dx(72, 136, 328, 200), "64x64x64g1s8", 3),
       forced_sm90("sm90 sum of three, grouped", kThree, "128x128x64p2s6"),
+      forced_sm90("sm90 sum with a product of weights", kWeightsFirst, "128x128x64p2s6"),
       ragged("sm90 sum, ragged", "128x128x64p2s6", "gemm_sm90"),
       ragged("sm80 sum, ragged", "64x64x64w2x2s4", "gemm_sm80"),
       forced_sm90("sm90 column sums, ping-pong in clusters", bias(333, 200, 136),

@@ -353,6 +353,24 @@ TEST_CASE("cluster split-K") {
   run_all(cases);
 }
 
+// A product without activations, and a sum whose first product has none: a load warp that loads
+// nothing of a k-tile may be late by more than the pipeline's stages. Few schedules show it.
+TEST_CASE("products of weights") {
+  const std::string one =
+      "chain a(weight v: bf16[1280, 24], weight w: bf16[64, 24]) {\n"
+      "  y = contract \"mk,nk->mn\"(v, w)\n  return y: f32 }";
+  const std::string sum =
+      "chain a(weight v: bf16[96, 1480], weight w: bf16[72, 1480], input x: bf16[96, 200],\n"
+      "        weight u: bf16[72, 200]) {\n"
+      "  y = add(contract \"mk,nk->mn\"(v, w), contract \"mk,nk->mn\"(x, u))\n  return y: f32 }";
+  std::vector<Case> cases;
+  for (const char* tile : {"64x64g1k1", "64x64g1k4", "128x128p2"})
+    cases.push_back({"one product", one, tile, 0, 2, 20});
+  for (const char* tile : {"64x64g1k1", "128x128p2", "128x128g2"})
+    cases.push_back({"a sum of two", sum, tile, 0, 2, 80});
+  run_all(cases);
+}
+
 // Widths of 64 and 128 columns for 132 SMs.
 TEST_CASE("weight streams: a tile for every SM") {
   std::vector<Case> cases;
