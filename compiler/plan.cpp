@@ -181,19 +181,45 @@ struct Variants {
   bool has_form(size_t i) const { return form != nullptr && all[i].chain == form.get(); }
 };
 
-// Where operands are formed, gains are inside, too: those of other operands.
-void add_variants(const VerifiedChain& chain, const PlanOptions& options, Variants& variants) {
-  for (int choice = 0; choice < 24; ++choice) {
-    const bool rows = choice >= 12, formed = choice % 12 >= 8, gains = choice % 12 >= 4;
-    const bool norms = (choice & 2) != 0, sums = (choice & 1) != 0;
-    FusionPlan fusion = fuse_chain(chain, FusionOptions{options.fuse, norms, gains, formed, sums,
-                                                        rows, !options.batch_invariant});
-    if (formed && !rows && variants.form == nullptr) variants.kept_apart = fusion.kept_apart;
-    const bool as_asked = formed ? fusion.has_formed_operands : gains == fusion.has_gains_inside;
-    if (!as_asked || norms != fusion.has_norms_inside || sums != fusion.has_column_sums ||
-        rows != fusion.has_row_reductions) {
-      continue;
+// Every combination of what may move into contractions. Where operands are formed, gains are
+// inside, too: those of other operands.
+std::vector<FusionOptions> fusion_choices(const PlanOptions& options) {
+  std::vector<FusionOptions> choices;
+  FusionOptions choice;
+  choice.fuse = options.fuse;
+  choice.batch_invariant = options.batch_invariant;
+  for (const bool rows : {false, true}) {
+    choice.row_reductions = rows;
+    for (const auto& [gains, formed] : {std::pair(false, false), {true, false}, {true, true}}) {
+      choice.gains_inside = gains;
+      choice.formed_operands = formed;
+      for (const bool norms : {false, true}) {
+        choice.norms_inside = norms;
+        for (const bool sums : {false, true}) {
+          choice.column_sums = sums;
+          choices.push_back(choice);
+        }
+      }
     }
+  }
+  return choices;
+}
+
+// Is the plan another one than without one of the options?
+bool is_as_asked(const FusionOptions& options, const FusionPlan& fusion) {
+  const bool operands = options.formed_operands ? fusion.has_formed_operands
+                                                : options.gains_inside == fusion.has_gains_inside;
+  return operands && options.norms_inside == fusion.has_norms_inside &&
+         options.column_sums == fusion.has_column_sums &&
+         options.row_reductions == fusion.has_row_reductions;
+}
+
+void add_variants(const VerifiedChain& chain, const PlanOptions& options, Variants& variants) {
+  for (const FusionOptions& choice : fusion_choices(options)) {
+    FusionPlan fusion = fuse_chain(chain, choice);
+    if (choice.formed_operands && !choice.row_reductions && variants.form == nullptr)
+      variants.kept_apart = fusion.kept_apart;
+    if (!is_as_asked(choice, fusion)) continue;
     MemoryMap memory = map_memory(chain, fusion);
     variants.all.push_back({&chain, std::move(fusion), std::move(memory)});
   }

@@ -384,12 +384,12 @@ FusionPlan fuse_chain(const VerifiedChain& chain, FusionOptions options) {
     plan.has_formed_operands = form_operands_inside(chain, plan);
   if (options.fuse && options.norms_inside) plan.has_norms_inside = move_norms_inside(chain, plan);
   if (options.fuse && options.row_reductions)
-    plan.has_row_reductions = move_row_reductions_inside(chain, plan);
+    plan.has_row_reductions = move_row_reductions_inside(chain, plan, !options.batch_invariant);
   if (options.fuse && options.column_sums) {
     const bool inside = move_column_sums_inside(chain, plan);
     plan.has_column_sums = store_terms_in_sums(chain, plan) || inside;
   }
-  if (options.fuse && options.recompute) recompute_values(chain, plan);
+  if (options.fuse && !options.batch_invariant) recompute_values(chain, plan);
   add_copies(chain, plan);
   if (options.fuse) find_beside(chain, plan);
   return plan;

@@ -121,7 +121,9 @@ struct FusionOptions {
   // their kernels store the values of pointwise kernels (stored_terms.h).
   bool column_sums = false;
   bool row_reductions = false;  // reductions of rows move into contractions (row_reductions.h)
-  bool recompute = true;  // values that are cheap to compute again are not stored (recomputed.h)
+  // Rows are summed in one order: no sums among row_reductions, and no values are computed again
+  // (recomputed.h). Both depend on predictions or bytes, so on M.
+  bool batch_invariant = false;
 };
 
 // Ends with the copies of outputs in place that no other group can store.

@@ -13,10 +13,11 @@ using Kind = FusionGroup::Kind;
 // What moves into one contraction's group: whole groups after it.
 class Absorption {
  public:
-  Absorption(const VerifiedChain& chain, const FusionPlan& plan, int target)
+  Absorption(const VerifiedChain& chain, const FusionPlan& plan, int target, bool sums)
       : chain_(chain),
         plan_(plan),
         target_(target),
+        sums_(sums),
         inside_(chain.num_values(), false),
         depend_(chain.num_values(), false) {
     for (ValueId id : group(target).values) inside_[id] = true;
@@ -58,6 +59,7 @@ class Absorption {
     const ValueId terms = chain_.value(id).operands[0].value;
     if (!inside_[terms] || !is_whole(terms) || info.grouped_terms || info.summed.empty())
       return false;
+    if (chain_.value(id).op == Op::kSum && !sums_) return false;
     i64 columns = 1;
     for (int dim : info.summed) columns *= shape(terms)[dim].symbolic ? 0 : shape(terms)[dim].size;
     return columns > 1 && llvm::is_sorted(info.summed) && llvm::is_sorted(info.operand_dims[0]) &&
@@ -162,6 +164,7 @@ class Absorption {
   const VerifiedChain& chain_;
   const FusionPlan& plan_;
   int target_;
+  bool sums_;                 // take sums too
   std::vector<bool> inside_;  // computed by the kernel
   std::vector<bool> depend_;  // on a reduction of the kernel
   llvm::SmallVector<int, 4> groups_;
@@ -198,11 +201,11 @@ void move_inside(const VerifiedChain& chain, FusionPlan& plan, int g, llvm::Arra
 
 }  // namespace
 
-bool move_row_reductions_inside(const VerifiedChain& chain, FusionPlan& plan) {
+bool move_row_reductions_inside(const VerifiedChain& chain, FusionPlan& plan, bool sums) {
   bool moved = false;
   for (int g = 0; g < static_cast<int>(plan.groups.size()); ++g) {
     if (!forms_rows(plan.groups[g])) continue;
-    const Absorption absorption(chain, plan, g);
+    const Absorption absorption(chain, plan, g, sums);
     if (absorption.groups().empty()) continue;
     moved = true;
     plan.groups[g].row_reductions = absorption.reductions();

@@ -15,9 +15,10 @@
 namespace catenary {
 
 // Moves each such reduction, and the groups that read it, into the group of its contraction, and
-// says so in `why`. Returns whether one was moved. Knows no kernel's axes: whether a block is
+// says so in `why`. Returns whether one was moved. Without `sums` only maxima: the epilogue adds
+// the terms of a row in another order than `reduce`. Knows no kernel's axes: whether a block is
 // columns of one tile is checked where the kernel is planned.
-bool move_row_reductions_inside(const VerifiedChain& chain, FusionPlan& plan);
+bool move_row_reductions_inside(const VerifiedChain& chain, FusionPlan& plan, bool sums);
 
 // The dimensions of the group's shape that its row reductions keep, ascending.
 llvm::SmallVector<int, 8> kept_dims(const FusionGroup& group);
