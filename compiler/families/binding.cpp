@@ -268,4 +268,29 @@ i64 largest_elements(const Space& space, i64 symbol_hi) {
   return count;
 }
 
+GridRule vector_grid(llvm::ArrayRef<Axis> axes, i64 vec, i64 per_cta, i64 symbol_hi) {
+  const Extent inner = axes.empty() ? Extent(1) : axes.back().extent;
+  i64 outer = 1;
+  Extent symbolic;
+  for (const Axis& axis : axes.empty() ? axes : axes.drop_back()) {
+    if (axis.extent.scale != 0 && symbolic.scale == 0) {
+      symbolic = axis.extent;
+    } else {
+      outer *= largest(axis.extent, symbol_hi);
+    }
+  }
+  const i64 vectors = ceil_div(largest(inner, symbol_hi), vec) * outer;
+  GridRule all;
+  all.block = per_cta;
+  all.size = symbolic.scale == 0 ? vectors : vectors * symbolic.size;
+  all.scale = vectors * symbolic.scale;
+  if (symbolic.scale != 0 || inner.scale == 0) return all;
+  GridRule rows;
+  rows.fixed = outer;
+  rows.size = inner.size;
+  rows.scale = inner.scale;
+  rows.block = per_cta * vec;
+  return rows.ctas(symbol_hi) <= all.ctas(symbol_hi) ? rows : all;
+}
+
 }  // namespace catenary

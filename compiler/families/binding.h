@@ -104,4 +104,10 @@ inline i64 largest(Extent extent, i64 symbol_hi) {
 }
 i64 largest_elements(const Space& space, i64 symbol_hi);
 
+// CTAs for vectors of `vec` elements along the last axis, `per_cta` of them in a CTA; a vector
+// where there is no axis. A symbolic axis counts at the launch: if it is the last one, there are
+// whole CTAs for each index of the others, unless those are more than CTAs for all vectors at
+// symbol_hi.
+GridRule vector_grid(llvm::ArrayRef<Axis> axes, i64 vec, i64 per_cta, i64 symbol_hi);
+
 }  // namespace catenary

@@ -142,6 +142,16 @@ Expected<ContractionProblem> make_contraction_problem(const GroupContext& contex
 ContractionProblem::Sizes problem_sizes(const GroupContext& context,
                                         const ContractionProblem& problem);
 
+// CTAs for tiles of D of block_m x block_n, `fixed` CTAs for each; every batch entry has `extra`
+// row tiles more. A symbolic size of M, of N or of the batch, the first of these, counts at the
+// launch; others have their largest size where the symbol is `symbol`.
+GridRule tile_grid(const ContractionSpace& space, i64 block_m, i64 block_n, i64 fixed, i64 extra,
+                   i64 symbol);
+
+// CTAs for as many groups as may have rows, the rows after the last end among them: no more than
+// there are rows, however many groups there are. `fixed`, `symbol`: as above, without N.
+GridRule group_grid(const ContractionSpace& space, i64 groups, i64 fixed, i64 symbol);
+
 // The same contraction with A and B exchanged: what are rows of D in `problem` are columns here.
 // A tile may then have any multiple of 8 of them. Nothing: the operands' roles are fixed, or the
 // axes do not correspond.

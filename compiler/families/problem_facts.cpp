@@ -2,6 +2,8 @@
 // What families ask a problem.
 #include "compiler/families/problem.h"
 
+#include <algorithm>
+
 #include "llvm/ADT/STLExtras.h"
 
 namespace catenary {
@@ -26,6 +28,39 @@ ContractionProblem::Sizes problem_sizes(const GroupContext& context, const Contr
   }
   size.epilogue_flops = program_flops(p.program, size.batch * size.m * size.n);
   return size;
+}
+
+GridRule tile_grid(const ContractionSpace& space, i64 block_m, i64 block_n, i64 fixed, i64 extra,
+                   i64 symbol) {
+  GridRule grid;
+  grid.fixed = fixed;
+  grid.size = space.m.size;
+  grid.scale = space.m.scale;
+  grid.block = block_m;
+  grid.extra = extra;
+  const auto add = [&](const Extent& extent, i64 block) {
+    if (extent.scale == 0 || grid.scale != 0) {
+      grid.fixed *= ceil_div(largest(extent, symbol), block);
+      return;
+    }
+    grid.fixed *= ceil_div(grid.size, grid.block) + grid.extra;
+    grid.size = extent.size;
+    grid.scale = extent.scale;
+    grid.block = block;
+    grid.extra = 0;
+  };
+  add(space.n, block_n);
+  for (const Extent& extent : space.batch.at) add(extent, 1);
+  return grid;
+}
+
+GridRule group_grid(const ContractionSpace& space, i64 groups, i64 fixed, i64 symbol) {
+  ContractionSpace rows = space;
+  rows.n = Extent(1);
+  if (rows.m.scale == 0) rows.m.size = std::min(rows.m.size, groups + 1);
+  GridRule grid = tile_grid(rows, 1, 1, fixed, 0, symbol);
+  if (rows.m.scale != 0) grid.limit = grid.fixed * (groups + 1);
+  return grid;
 }
 
 bool ContractionProblem::has_plain_products() const { return !is_dequantised() && has_one_a(); }

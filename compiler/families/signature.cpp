@@ -92,7 +92,8 @@ bool is_one_layer(const ContractionProblem& p) {
   const bool exact = p.space.m.scale == 0 && p.space.n.scale == 0 && p.space.k.scale == 0;
   return exact && p.reduced_columns == 1 && !p.is_dequantised() && p.space.k_outer == 1 &&
          p.size.batch == 1 && p.ragged.kind == Ragged::kNone && p.has_plain_products() &&
-         !p.formed && p.outputs.size() == 1 && has_contiguous_rows(p.a[0], p.size.m, p) &&
+         !p.formed && !p.gain && !p.row_squares && p.outputs.size() == 1 &&
+         has_contiguous_rows(p.a[0], p.size.m, p) &&
          llvm::all_of(p.b, [&](const ContractionOperand& b) {
            return b.weight && has_contiguous_rows(b, p.size.n, p);
          });

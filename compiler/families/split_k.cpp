@@ -30,12 +30,13 @@ Program partial_stores(const ContractionProblem& p, bool transposed, int first_s
     store.operand.slot = first_slot + s;
     store.operand.vec = 4;
     store.operand.stride = stride;
-    while (p.space.n.size % store.operand.vec != 0) store.operand.vec /= 2;
+    while (p.size.n % store.operand.vec != 0) store.operand.vec /= 2;
     program.push_back(store);
   }
   return program;
 }
 
+// With the sizes of the bucket, not those of the chain.
 struct PartialLayout {
   Dims stride;                // split at index kMaxDims - 3 - batch_rank
   i64 accumulator_bytes = 0;  // one accumulator of all splits
@@ -45,12 +46,12 @@ PartialLayout partial_layout(const ContractionProblem& p, int split_k) {
   PartialLayout layout;
   i64 stride = 1;
   layout.stride.at[kMaxDims - 1] = stride;
-  stride *= p.space.n.size;
+  stride *= p.size.n;
   layout.stride.at[kMaxDims - 2] = stride;
-  stride *= p.space.m.size;
+  stride *= p.size.m;
   for (int b = 0; b < p.space.batch_rank; ++b) {
     layout.stride.at[kMaxDims - 3 - b] = stride;
-    stride *= p.space.batch.at[kMaxDims - 1 - b].size;
+    stride *= largest(p.space.batch.at[kMaxDims - 1 - b], p.size.symbol);
   }
   layout.stride.at[kMaxDims - 3 - p.space.batch_rank] = stride;
   // Empty sums have workspace of their own too: slots are told apart by their offset.
@@ -77,7 +78,7 @@ void add_partials(const ContractionProblem& p, const PartialLayout& layout, i64 
   const int split_dim = kMaxDims - 3 - p.space.batch_rank;
   std::swap(load.operand.stride.at[0], load.operand.stride.at[split_dim]);
   load.operand.vec = 4;
-  while (p.space.n.size % load.operand.vec != 0) load.operand.vec /= 2;
+  while (p.size.n % load.operand.vec != 0) load.operand.vec /= 2;
   kernel.slots.push_back(slot);
   kernel.prologue.push_back(load);
   kernel.prologue_results.push_back(accumulator);
@@ -105,11 +106,10 @@ KernelPlan reduction_kernel(const ContractionProblem& p, int split_k, const std:
   config.slices = 1;
   kernel.config = config;
   kernel.threads = config.lanes;
-  i64 rest = ceil_div(p.space.n.size, config.vec);
-  for (const Extent& extent : p.space.batch.at) rest *= extent.size;
-  kernel.grid.size = p.space.m.size * rest;
-  kernel.grid.scale = p.space.m.scale * rest;
-  kernel.grid.block = config.lanes;
+  llvm::SmallVector<Axis, kMaxDims> axes;
+  for (const Extent& extent : llvm::makeArrayRef(config.size.at).drop_front())
+    axes.push_back({AxisKind::kFree, extent, {}});
+  kernel.grid = vector_grid(axes, config.vec, config.lanes, p.size.symbol);
   kernel.symbol = fmt::format("{}_fixup_s{}", name, split_k);
   kernel.config_text = fmt::format("adds {} partial sums in ascending order", split_k);
   return kernel;

@@ -53,6 +53,23 @@ TEST_CASE("a row of the shape is taken, whatever the epilogue") {
   CHECK(first_kernel(plan).candidates.size() > 10);
 }
 
+TEST_CASE("a layer with a norm or a gain inside is another one") {
+  const std::string norm =
+      "chain a(input x: bf16[16, 3328], weight w: bf16[3328, 3328]) {\n"
+      "  s = rsqrt(add(mul(sum \"mk->m\"(square(x)), 0.000279), 0.00001))\n"
+      "  y = mul(contract \"mk,nk->mn\"(x, w), s @ \"m\")\n  return y: bf16 }";
+  const std::string gain =
+      "chain a(input x: bf16[16, 3328], weight g: bf16[3328], weight w: bf16[3328, 3328]) {\n"
+      "  h = cast(mul(x @ \"mk\", g @ \"k\"), bf16)\n"
+      "  y = contract \"mk,nk->mn\"(h, w)\n  return y: bf16 }";
+  for (const std::string& text : {norm, gain}) {
+    CAPTURE(text);
+    REQUIRE(planned(text).buckets[0].kernels.size() == 1);
+    const std::vector<MeasuredRow> rows = {{"h200", "16-bit 16x3328x3328", runner_up(text), 3, 4}};
+    CHECK(chosen_by(text, rows) == chosen_by(text, {}));
+  }
+}
+
 TEST_CASE("M counts in multiples of 8, but not up to 8") {
   const CandidateId other = runner_up(layer(64, 4096, 512));
   const std::vector<MeasuredRow> rows = {{"h200", "16-bit 64x4096x512", other, 3, 4}};

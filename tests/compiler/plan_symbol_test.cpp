@@ -10,10 +10,11 @@ using namespace catenary;
 
 namespace {
 
-Plan planned(const std::string& text, const PlanOptions& options = {}) {
+Plan planned(const std::string& text, const PlanOptions& options = {},
+             const char* target = "h200") {
   auto chain = verify(llvm::cantFail(parse(text)));
   if (!chain) FAIL(take_report(chain.takeError()).message);
-  auto plan = make_plan(*chain, *find_target("h200"), options);
+  auto plan = make_plan(*chain, *find_target(target), options);
   if (!plan) FAIL(take_report(plan.takeError()).message);
   return std::move(*plan);
 }
@@ -115,4 +116,50 @@ TEST_CASE("the bytes of a plan are those of its kernels") {
   REQUIRE(plan.buckets[0].kernels.size() == 1);
   CHECK(plan.fused_bytes == plan.buckets[0].kernels[0].predicted.bytes);
   CHECK(plan.unfused_bytes - plan.fused_bytes == 2 * 64 * 256);  // x is read once
+}
+
+TEST_CASE("a pointwise kernel has no CTAs for rows that are not there") {
+  const Plan plan = planned(
+      "chain a[M in 1..65536](input x: bf16[M, 4096], input z: bf16[M, 4096]) {\n"
+      "  y = mul(silu(x), z)\n  return y: bf16 }");
+  for (const PlanBucket& bucket : plan.buckets) {
+    const KernelPlan& kernel = bucket.kernels[0];
+    const auto& config = kernel.config.get<PointwiseConfig>();
+    const i64 per_cta = i64{config.vec} * config.threads * config.unroll;
+    for (const i64 size : {bucket.lo, bucket.hi})
+      CHECK(kernel.grid.ctas(size) == ceil_div(size * 4096, per_cta));
+  }
+}
+
+TEST_CASE("contractions have no CTAs for batch entries or columns that are not there") {
+  const std::string batch =
+      "chain a[B in 1..65536](input x: bf16[B, 16, 64], input y: bf16[B, 16, 64]) {\n"
+      "  s = contract \"bmk,bnk->bmn\"(x, y)\n  return s: f32 }";
+  const std::string columns =
+      "chain a[M in 1..65536](input x: bf16[M, 1024], weight v: bf16[1024, 1024]) {\n"
+      "  t = silu(contract \"mk,kn->nm\"(x, v))\n  return t: bf16 strides[65536, 1] }";
+  for (const char* target : {"a100", "h200"}) {
+    for (const std::string& text : {batch, columns}) {
+      CAPTURE(target);
+      const Plan plan = planned(text, {}, target);
+      const GridRule& grid = plan.buckets[0].kernels[0].grid;
+      CHECK(grid.ctas(1) <= 256);
+      CHECK(grid.ctas(plan.buckets[0].hi) >= grid.ctas(1));
+    }
+  }
+}
+
+TEST_CASE("partial sums have the size of the bucket, not that of the range") {
+  const Plan plan = planned(linear("1..65536", 1024, 16384), {}, "a100");
+  int splits = 0;
+  for (const PlanBucket& bucket : plan.buckets) {
+    if (bucket.kernels.size() == 1) continue;
+    ++splits;
+    const i64 partial = bucket.kernels[1].config.get<ReduceConfig>().size.at[0].size;
+    for (const SlotBinding& slot : bucket.kernels[1].slots) {
+      if (slot.kind != SlotBinding::Kind::kWorkspace) continue;
+      CHECK(slot.bytes == partial * bucket.hi * 1024 * 4);
+    }
+  }
+  CHECK(splits > 0);
 }

@@ -189,7 +189,7 @@ struct Epilogue {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<4>& sum0) {
     const Vec<4>& v_sum0 = sum0;  // sum over this split's k-slice
-    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 2048, 1)}, 4, false>(p, at, v_sum0);  // %sum0
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(49152, 2048, 1)}, 4, false>(p, at, v_sum0);  // %sum0
   }
 };
 }  // namespace
@@ -223,7 +223,7 @@ __device__ constexpr ReduceConfig kConfig{
 using P = Params<3, 0>;
 struct Prologue {
   struct Operands {
-    static constexpr Operand o_part0 = Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)};
+    static constexpr Operand o_part0 = Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(49152, 0, 0, 0, 0, 0, 2048, 1)};
     Loaded<o_part0, 4> v_part0;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
@@ -293,7 +293,7 @@ struct Epilogue {
   }
   static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
     const Vec<8>& v_sum0 = sum0;  // sum over this split's k-slice
-    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 2048, 1)}, 8, false>(p, at, v_sum0);  // %sum0
+    store_vec<Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(65536, 2048, 1)}, 8, false>(p, at, v_sum0);  // %sum0
   }
 };
 }  // namespace
@@ -327,7 +327,7 @@ __device__ constexpr ReduceConfig kConfig{
 using P = Params<3, 0>;
 struct Prologue {
   struct Operands {
-    static constexpr Operand o_part0 = Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(131072, 0, 0, 0, 0, 0, 2048, 1)};
+    static constexpr Operand o_part0 = Operand{.slot = 2, .dtype = DType::kF32, .vec = 4, .stride = dims(65536, 0, 0, 0, 0, 0, 2048, 1)};
     Loaded<o_part0, 4> v_part0;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {

@@ -155,7 +155,7 @@ bool wanted_split(const ContractionProblem& problem, const Target& target,
 // with split-K an early one wins 23 of 44 (up to 1.27 times).
 bool triggers_early(const ContractionProblem& problem, const Target& target,
                     const GemmSm80Config& c) {
-  const i64 ctas = gemm_sm80_grid(c).ctas(problem.size.symbol);
+  const i64 ctas = gemm_sm80_grid(c, problem.size.symbol).ctas(problem.size.symbol);
   const i64 outputs = problem.size.batch * problem.size.m * problem.size.n;
   return c.schedule.split_k > 1 && problem.size.m > 4 && 10 * ctas >= 9 * target.sm_count &&
          outputs <= i64{1024} * target.sm_count;
@@ -196,15 +196,9 @@ GemmSm80Config gemm_sm80_config(const ContractionProblem& p) {
   return c;
 }
 
-GridRule gemm_sm80_grid(const GemmSm80Config& c) {
-  GridRule grid;
-  grid.fixed = c.schedule.split_k * ceil_div(c.space.n.size, c.tile.block_n);
-  for (const Extent& extent : c.space.batch.at) grid.fixed *= extent.size;
-  grid.size = c.space.m.size;
-  grid.scale = c.space.m.scale;
-  grid.block = c.tile.block_m;
-  if (c.ragged.kind == Ragged::kMGrouped) grid.extra = c.ragged.num_groups + 1;
-  return grid;
+GridRule gemm_sm80_grid(const GemmSm80Config& c, i64 symbol) {
+  const i64 extra = c.ragged.kind == Ragged::kMGrouped ? c.ragged.num_groups + 1 : 0;
+  return tile_grid(c.space, c.tile.block_m, c.tile.block_n, c.schedule.split_k, extra, symbol);
 }
 
 Candidate gemm_sm80_candidate(GemmSm80Config config, const ContractionProblem& problem,

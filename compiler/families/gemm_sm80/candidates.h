@@ -16,7 +16,7 @@ std::string tile_name(const GemmSm80Config& config);
 // The problem's part of the config: no tile yet.
 GemmSm80Config gemm_sm80_config(const ContractionProblem& problem);
 
-GridRule gemm_sm80_grid(const GemmSm80Config& config);
+GridRule gemm_sm80_grid(const GemmSm80Config& config, i64 symbol);
 
 // `config` as a candidate for the problem.
 Candidate gemm_sm80_candidate(GemmSm80Config config, const ContractionProblem& problem,

@@ -108,7 +108,7 @@ class GemmSm80Family final : public ContractionFamily {
     kernel.program = problem.program;
     kernel.slots = problem.slots;
     kernel.scalars = problem.scalars;
-    kernel.grid = gemm_sm80_grid(c);
+    kernel.grid = gemm_sm80_grid(c, problem.size.symbol);
     kernel.threads = c.threads();
     kernel.smem_bytes = c.smem_bytes();
     kernel.symbol = fmt::format("gemm_m{}n{}k{}", c.tile.block_m, c.tile.block_n, c.tile.block_k);

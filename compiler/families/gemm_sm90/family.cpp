@@ -9,17 +9,11 @@
 namespace catenary {
 namespace {
 
-GridRule grid_rule(const GemmSm90Config& c, const Target& target) {
-  GridRule grid;
-  grid.fixed = c.schedule.split_k * c.cluster_ctas() * ceil_div(c.space.n.size, c.cluster_tile_n());
-  for (const Extent& extent : c.space.batch.at) grid.fixed *= extent.size;
-  grid.size = c.space.m.size;
-  grid.scale = c.space.m.scale;
-  grid.block = c.cluster_tile_m();
-  if (c.ragged.kind == Ragged::kMGrouped) grid.extra = c.ragged.num_groups + 1;
-  if (c.schedule.cluster_k == 0) {
-    grid.limit = target.ctas_at_once(c.cluster_ctas(), 1);
-  }
+GridRule grid_rule(const GemmSm90Config& c, const Target& target, i64 symbol) {
+  const i64 extra = c.ragged.kind == Ragged::kMGrouped ? c.ragged.num_groups + 1 : 0;
+  GridRule grid = tile_grid(c.space, c.cluster_tile_m(), c.cluster_tile_n(),
+                            c.schedule.split_k * c.cluster_ctas(), extra, symbol);
+  if (c.schedule.cluster_k == 0) grid.limit = target.ctas_at_once(c.cluster_ctas(), 1);
   return grid;
 }
 
@@ -199,7 +193,7 @@ class GemmSm90Family final : public ContractionFamily {
     set_operand_boxes(c, kernel.maps);
     kernel.scalars = problem.scalars;
     map_outputs(kernel);
-    kernel.grid = grid_rule(c, target);
+    kernel.grid = grid_rule(c, target, problem.size.symbol);
     kernel.cluster = c.cluster_ctas();
     kernel.threads = c.threads();
     kernel.smem_bytes = c.smem_bytes();

@@ -90,9 +90,9 @@ bool has_extents(const ContractionProblem& p) {
 
 // Tiles have 32-bit numbers, with room for one more wave of CTAs.
 bool is_countable(const ContractionProblem& p) {
-  double tiles = (std::ceil(p.space.m.size / 64.0) + p.ragged.num_groups + 1) *
-                 std::ceil(p.space.n.size / 32.0);
-  for (const Extent& extent : p.space.batch.at) tiles *= static_cast<double>(extent.size);
+  const double tiles = (std::ceil(static_cast<double>(p.size.m) / 64) + p.ragged.num_groups + 1) *
+                       std::ceil(static_cast<double>(p.size.n) / 32) *
+                       static_cast<double>(p.size.batch);
   return tiles < (i64{1} << 31);
 }
 

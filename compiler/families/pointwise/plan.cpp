@@ -55,29 +55,6 @@ i64 streamed_bytes(const Program& program, int vec) {
   return bytes;
 }
 
-GridRule grid_rule(const Space& space, const PointwiseConfig& config) {
-  const i64 per_cta = i64{config.threads} * config.unroll;
-  GridRule grid;
-  grid.block = per_cta;
-  i64 vectors = 1;
-  i64 scale = 0;
-  const int axes = static_cast<int>(space.axes.size());
-  for (int a = 0; a < axes; ++a) {
-    const Extent& extent = space.axes[a].extent;
-    const bool inner = a == axes - 1;
-    // A symbolic outer axis scales the grid; a symbolic vector axis is launched at its largest.
-    if (extent.scale != 0 && !inner && scale == 0) {
-      scale = extent.scale;
-    } else {
-      vectors *= inner ? ceil_div(extent.size, config.vec) : extent.size;
-    }
-  }
-  grid.size = vectors;
-  grid.scale = scale * vectors;
-  if (scale != 0 && vectors == 0) grid.scale = 0;
-  return grid;
-}
-
 std::string config_text(const PointwiseConfig& c) {
   Fields fields;
   fields.line().add_unless_default("size", c.size, PointwiseConfig().size);
@@ -149,7 +126,8 @@ Expected<KernelPlan> plan_pointwise(const GroupContext& context) {
          vectors / (config.unroll * 2 * kThreads) >= 16 * context.target.sm_count) {
     config.unroll *= 2;
   }
-  kernel.grid = grid_rule(space, config);
+  kernel.grid =
+      vector_grid(space.axes, config.vec, i64{config.threads} * config.unroll, context.symbol_hi);
   kernel.config = config;
   kernel.threads = config.threads;
   kernel.symbol = fmt::format("{}_pointwise_v{}u{}", context.name, config.vec, config.unroll);

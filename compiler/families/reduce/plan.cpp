@@ -127,45 +127,26 @@ double busy_ctas(const Target& target, double ctas) {
   return per_sm <= 1 ? ctas : target.sm_count * per_sm / std::ceil(per_sm);
 }
 
-// CTAs of `lanes` vectors of results. One symbolic dimension counts as at the launch, another one
-// has its largest size: CTAs outside the space return at once.
-void set_grid(const Reduction& r, const ReduceConfig& config, GridRule& grid) {
-  const auto& axes = r.reduce.space.axes;
-  const size_t terms = r.reduce.term_rank;
-  const Extent inner =
-      axes.size() > terms && !r.reduce.along_terms ? axes.back().extent : Extent(1);
-  i64 outer = config.parts;
-  Extent symbolic;
-  for (size_t a = terms; a + 1 < axes.size(); ++a) {
-    const Extent& extent = axes[a].extent;
-    if (extent.scale != 0 && symbolic.scale == 0) {
-      symbolic = extent;
-    } else {
-      outer *= extent.size;
-    }
-  }
-  const i64 vectors = ceil_div(inner.size, config.result_vec()) * outer;
-  grid.block = config.lanes;
-  grid.size = symbolic.scale == 0 ? vectors : vectors * symbolic.size;
-  grid.scale = vectors * symbolic.scale;
-  if (symbolic.scale != 0 || inner.scale == 0) return;
-  // The vectors' own dimension counts at the launch: whole CTAs for each outer index, where those
-  // are fewer than CTAs for all vectors at its largest size.
-  GridRule rows;
-  rows.fixed = outer;
-  rows.size = inner.size;
-  rows.scale = inner.scale;
-  rows.block = i64{config.lanes} * config.result_vec();
-  if (rows.ctas(r.context.symbol_hi) <= grid.ctas(r.context.symbol_hi)) grid = rows;
+// CTAs of `lanes` vectors of results, for each part of the terms.
+GridRule grid_rule(const Reduction& r, const ReduceConfig& config) {
+  llvm::SmallVector<Axis, kMaxDims> axes = {{AxisKind::kFree, Extent(config.parts), {}}};
+  llvm::append_range(axes, llvm::makeArrayRef(r.reduce.space.axes).drop_front(r.reduce.term_rank));
+  if (axes.size() == 1 || r.reduce.along_terms) axes.push_back({AxisKind::kFree, Extent(1), {}});
+  if (r.reduce.along_terms) axes.erase(axes.end() - 2);
+  return vector_grid(axes, config.result_vec(), config.lanes, r.context.symbol_hi);
 }
 
 // By what factor accesses of fewer than 16 bytes take longer than the rate of DRAM: too few bytes
-// are requested. The factor of 2 bytes is measured (RESULTS reduce-3), those between are not.
+// are requested. The factor of 2 bytes follows from a measurement (RESULTS reduce-3), the others
+// are guesses.
 double narrow_accesses(const Program& terms, int vec) {
   int widest = 1;
   for (const ProgramLine& line : terms) {
-    if (line.kind == ProgramLine::Kind::kLoad)
-      widest = std::max(widest, vec * dtype_bytes(line.operand.dtype));
+    if (line.kind != ProgramLine::Kind::kLoad) continue;
+    // A vector with one element for all is one access of it.
+    const bool shared = line.operand.stride.at[kMaxDims - 1] == 0;
+    const int elements = shared ? 1 : std::min<int>(vec, line.operand.vec);
+    widest = std::max(widest, elements * dtype_bytes(line.operand.dtype));
   }
   return widest >= 16 ? 1 : widest >= 8 ? 1.1 : widest >= 4 ? 1.9 : 3.6;
 }
@@ -182,7 +163,7 @@ KernelPlan make_kernel(const Reduction& r, const ReduceConfig& config, Program p
   kernel.config = config;
   kernel.threads = config.lanes * config.slices;
   kernel.smem_bytes = config.smem_bytes();
-  set_grid(r, config, kernel.grid);
+  kernel.grid = grid_rule(r, config);
   kernel.symbol = fmt::format("{}_reduce_l{}s{}", r.context.name, config.lanes, config.slices);
   kernel.config_text =
       fmt::format("reduce, {} lanes x {} slices, {} {} per lane", config.lanes, config.slices,

@@ -114,20 +114,11 @@ SkinnyProblem make_problem(const ContractionProblem& p) {
   return problem;
 }
 
-// An M-grouped launch has CTAs for as many groups as may have rows, the rows after the last end
-// among them: no more than there are rows, however many groups there are.
-GridRule grid_rule(const SkinnyConfig& c) {
-  GridRule grid;
-  grid.fixed = c.k_slices() * c.n_tiles();
-  for (const Extent& extent : c.space.batch.at) grid.fixed *= extent.size;
-  grid.size = c.space.m.size;
-  grid.scale = c.space.m.scale;
-  grid.block = c.tile.columns;
-  if (c.ragged.kind == Ragged::kMGrouped) {
-    grid.block = 1;
-    grid.limit = grid.fixed * (c.ragged.num_groups + 1);
-  }
-  return grid;
+GridRule grid_rule(const SkinnyConfig& c, i64 symbol) {
+  const i64 fixed = c.k_slices() * c.n_tiles();
+  if (c.ragged.kind == Ragged::kMGrouped)
+    return group_grid(c.space, c.ragged.num_groups, fixed, symbol);
+  return tile_grid(c.space, c.tile.columns, std::max<i64>(c.space.n.size, 1), fixed, 0, symbol);
 }
 
 Fields fields_of(const SkinnyTile& t) {
@@ -304,7 +295,7 @@ class SkinnyFamily final : public ContractionFamily {
     kernel.formed = problem.formed;
     kernel.slots = problem.slots;
     kernel.scalars = problem.scalars;
-    kernel.grid = grid_rule(c);
+    kernel.grid = grid_rule(c, problem.size.symbol);
     kernel.cluster = c.schedule.cluster_k;
     kernel.threads = c.threads();
     kernel.smem_bytes = c.smem_bytes();
