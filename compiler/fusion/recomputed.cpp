@@ -50,18 +50,22 @@ llvm::SmallVector<int, 4> readers_of(const VerifiedChain& chain, const FusionPla
   return readers;
 }
 
-// Is all of the group elementwise, with few ops, and does no caller want any of it?
+// Is all of the group elementwise, and does no caller want any of it?
 bool is_intermediate(const VerifiedChain& chain, const FusionGroup& group) {
-  constexpr size_t kMostOps = 12;
   return group.kind == Kind::kPointwise && group.copies.empty() &&
-         group.values.size() <= kMostOps && llvm::none_of(group.values, [&](ValueId id) {
+         llvm::none_of(group.values, [&](ValueId id) {
            return is_output(chain, id) || takes_by_group(chain, id);
          });
 }
 
-// Can the kernel of the group compute a value that it reads? A contraction has no elements of its
-// matrices, and what it takes by group must be in memory. More tensors may merge fewer dimensions:
-// a kernel has loops for all of them, and one more for parts of a sum.
+// Values of other groups that the kernel of group `g` computes.
+size_t num_recomputed(const VerifiedChain& chain, const FusionPlan& plan, int g) {
+  return computed_values(chain, plan, g).size() - plan.groups[g].values.size();
+}
+
+// Can the kernel of the group compute a value that it reads? A contraction's kernel does not have
+// the elements of its matrices, and an operand by group must be in memory. With more tensors fewer
+// dimensions may merge: two are left free, for the parts of a sum and for its vectors.
 bool may_recompute(const VerifiedChain& chain, const FusionGroup& group) {
   constexpr int kMostDims = kMaxDims - 2;
   const bool few_dims = llvm::all_of(group.values, [&](ValueId id) {
@@ -82,6 +86,9 @@ bool dissolve(const VerifiedChain& chain, FusionPlan& plan, int g) {
     return false;
   FusionPlan without = plan;
   for (ValueId id : plan.groups[g].values) remove_value(without, id);
+  constexpr size_t kMostOps = 12;
+  if (llvm::any_of(readers, [&](int r) { return num_recomputed(chain, without, r) > kMostOps; }))
+    return false;
   i64 before = bytes_read(chain, plan, g), after = 0;
   for (const GroupOutput& output : plan.groups[g].outputs) before += bytes_of(chain, output.value);
   for (int r : readers) {
@@ -89,10 +96,12 @@ bool dissolve(const VerifiedChain& chain, FusionPlan& plan, int g) {
     after += bytes_read(chain, without, r);
   }
   if (after >= before) return false;
+  std::string names;
+  for (const GroupOutput& output : plan.groups[g].outputs)
+    names += fmt::format("{}'{}'", names.empty() ? "" : ", ", chain.value(output.value).name);
   for (int r : readers) {
     without.groups[r].why +=
-        fmt::format("; it computes '{}' again: storing it would move more bytes",
-                    chain.value(plan.groups[g].outputs.front().value).name);
+        fmt::format("; it computes {} again: storing that would move more bytes", names);
   }
   plan = std::move(without);
   drop_group(plan, g);

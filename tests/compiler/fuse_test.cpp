@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "compiler/fusion/fuse.h"
+#include "compiler/fusion/group.h"
 #include "ir/text/text.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -403,4 +404,35 @@ TEST_CASE("a sum reads its operand where no kernel has its rows") {
     return s: f32, t: f32 })");
   CHECK(both.plan.groups[0].column_sums.size() == 1);
   CHECK(both.plan.groups[0].outputs.size() == 1);
+}
+
+// Rounds of `ops` operations, each on the rows of the round before less their sum.
+TEST_CASE("values are computed again up to 12 of them, those of other rounds included") {
+  const auto most_again = [](int ops, int rounds) {
+    std::string text = "chain c(input x: bf16[2048, 512]) {\n";
+    std::string last = "x";
+    for (int r = 0; r < rounds; ++r) {
+      for (int i = 0; i < ops; ++i) {
+        const std::string next = fmt::format("g{}_{}", r, i);
+        text += fmt::format("  {} = tanh({})\n", next, last);
+        last = next;
+      }
+      text += fmt::format("  s{0} = sum \"mn->m\"({1})\n  q{0} = sub({1} @ \"mn\", s{0} @ \"m\")\n",
+                          r, last);
+      last = fmt::format("q{}", r);
+    }
+    text += fmt::format("  return {}: bf16 }}", last);
+    const VerifiedChain chain = llvm::cantFail(verify(llvm::cantFail(parse(text))));
+    const FusionPlan plan = fuse_chain(chain, true);
+    size_t most = 0;
+    for (int g = 0; g < static_cast<int>(plan.groups.size()); ++g)
+      most = std::max(most, computed_values(chain, plan, g).size() - plan.groups[g].values.size());
+    return most;
+  };
+  CHECK(most_again(5, 1) > 0);
+  CHECK(most_again(5, 2) > 5);
+  for (const int ops : {3, 5, 11, 12}) {
+    CAPTURE(ops);
+    CHECK(most_again(ops, 6) <= 12);
+  }
 }

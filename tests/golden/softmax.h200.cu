@@ -120,7 +120,7 @@ ctn_softmax_k1_reduce_l4s64(const __grid_constant__ P p) { reduce<kConfig, Prolo
 //     return p: bf16
 //   }
 // plan: reduce: reduce, 4 lanes x 64 slices, 4 terms per lane
-//   'total' is a sum: it reads its operands from memory; it computes 'e' again: storing it would move more bytes
+//   'total' is a sum: it reads its operands from memory; it computes 'e' again: storing that would move more bytes
 //   slot 0: workspace 'y'
 //   slot 1: workspace 'top'
 //   slot 2: workspace 't7'
@@ -184,7 +184,7 @@ ctn_softmax_k2_reduce_l4s64(const __grid_constant__ P p) { reduce<kConfig, Prolo
 //     return p: bf16
 //   }
 // plan: pointwise: pointwise, 8 elements x 1 vectors per thread, 64 threads
-//   'p' is [64, 1024], the kernel before it computes [64]; it computes 'e' again: storing it would move more bytes
+//   'p' is [64, 1024], the kernel before it computes [64]; it computes 'e' again: storing that would move more bytes
 //   slot 0: workspace 'y'
 //   slot 1: workspace 'top'
 //   slot 2: workspace 't7'
