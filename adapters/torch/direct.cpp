@@ -288,10 +288,13 @@ class DirectCall {
     const Reference tensors = all_tensors();
     Admission& admission = outs_ == nullptr ? prepared.allocating : prepared.given_outputs;
     for (size_t i = 0; i < admission.checks.size(); ++i) {
-      const Reference answer(py_.PyObject_Call(admission.checks[i].get(), tensors.get(), nullptr));
+      // Python runs in a check: another thread may change the list meanwhile.
+      const Reference check = share(admission.checks[i].get());
+      const Reference answer(py_.PyObject_Call(check.get(), tensors.get(), nullptr));
       if (answer.get() == nullptr) return cleared();
       if (answer.get() != py_._Py_TrueStruct) continue;
-      if (i > 0) std::swap(admission.checks[i], admission.checks[i - 1]);
+      if (i > 0 && i < admission.checks.size() && admission.checks[i].get() == check.get())
+        std::swap(admission.checks[i], admission.checks[i - 1]);
       return true;
     }
     // Seldom asked where it goes on: the state may last, and is no reason to be slow.
@@ -300,7 +303,11 @@ class DirectCall {
     Reference check(py_.PyObject_Call(direct_.options.admit, tensors.get(), nullptr));
     if (check.get() == nullptr) return cleared();
     if (check.get() == py_._Py_NoneStruct) return false;
-    if (admission.checks.size() >= kMostChecks) admission.checks.pop_back();  // rarely true
+    Reference evicted;  // rarely true; to let go of it may run Python
+    if (admission.checks.size() >= kMostChecks) {
+      evicted = std::move(admission.checks.back());
+      admission.checks.pop_back();
+    }
     admission.checks.push_back(std::move(check));
     return true;
   }
@@ -370,6 +377,8 @@ class DirectCall {
     return launch_bound(*bound_, addresses, scalars_, memory);
   } catch (const std::bad_alloc&) {
     return make_error_text(ErrorCode::kOutOfMemory, "out of memory: the call may be repeated");
+  } catch (const std::exception& exception) {
+    return make_error_text(ErrorCode::kInternal, exception.what());
   }
 
   Direct& direct_;
@@ -392,8 +401,11 @@ Object* call(Object*, Object* const* arguments, Size count) {
   } catch (const std::bad_alloc&) {
     const python::Api& py = the_direct->py;
     py.PyErr_SetString(*py.PyExc_MemoryError, "out of memory: the call may be repeated");
-    return nullptr;
+  } catch (const std::exception& exception) {
+    const python::Api& py = the_direct->py;
+    py.PyErr_SetString(*py.PyExc_RuntimeError, exception.what());
   }
+  return nullptr;
 }
 
 constexpr char kDoc[] = "The outputs of an operator, or None: call the operator.";

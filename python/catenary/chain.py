@@ -114,6 +114,7 @@ class Chain:
         self._handle = Handle(lib.ctn_chain_destroy, lib.ctn_chain_create, encode(name))
         self.name = name
         self._facts: _Facts | None = None
+        self._may_have_symbol = False
 
     @classmethod
     def _adopt(cls, *call: Any) -> Chain:
@@ -121,6 +122,7 @@ class Chain:
         chain = cls.__new__(cls)
         chain._handle = Handle(lib.ctn_chain_destroy, *call)
         chain._facts = None
+        chain._may_have_symbol = True
         # A symbol, a word such as batch_invariant or the parameters follow the name.
         chain.name = re.split(r"[\s\[(]", chain.text.removeprefix("chain "), maxsplit=1)[0]
         return chain
@@ -136,6 +138,7 @@ class Chain:
         self._facts = None
         bounds = integer(lo, f"the lower bound of symbol '{name}'"), integer(hi, f"the upper bound of symbol '{name}'")
         check(lib.ctn_chain_symbol(self._handle.pointer, encode(name), *bounds))
+        self._may_have_symbol = True
         return symbol
 
     def input(
@@ -284,9 +287,14 @@ class Chain:
     ) -> Tensor:
         who = f"parameter '{name}'"
         label = encode(name)
+        shape = items(shape, f"the shape of {who}")
+        if not self._may_have_symbol and any(n is symbol for n in shape):
+            raise ArgumentError(
+                f"a size of {who} is the symbol, and the chain has none: declare it with Chain.symbol(name, lo, hi)"
+            )
         dims = tuple(
             _native.SYMBOL if n is symbol else integer(n, f"size {i} of {who}")
-            for i, n in enumerate(items(shape, f"the shape of {who}"))
+            for i, n in enumerate(shape)
         )
         steps = None if strides is None else integers(strides, f"the strides of {who}")
         if steps is not None and len(steps) != len(dims):

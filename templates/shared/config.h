@@ -42,14 +42,16 @@ struct Extents {
   constexpr bool operator==(const Extents&) const = default;
 };
 
-// dims(4096, 1): the given strides at the end, zeros before. For emitted text.
+// dims(4096, 1): the given strides at the end, zeros before. For emitted text. In one expression:
+// g++ 12 takes template arguments for equal whose elements a constexpr function set one after the
+// other, where these differ only in the places of zeros.
 template <class... T>
 constexpr Dims dims(T... stride) {
-  Dims result;
   const i64 given[] = {static_cast<i64>(stride)...};
-  constexpr i32 count = sizeof...(T);
-  for (i32 i = 0; i < count; ++i) result.at[kMaxDims - count + i] = given[i];
-  return result;
+  constexpr i32 kFirst = kMaxDims - sizeof...(T);
+  static_assert(kMaxDims == 8, "as many elements as below");
+  const auto at = [&](i32 d) { return d < kFirst ? 0 : given[d - kFirst]; };
+  return {{at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7)}};
 }
 
 // extents(2560, 12, 3072): the given sizes at the end, ones before. For emitted text.

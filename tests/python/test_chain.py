@@ -166,6 +166,14 @@ def test_a_copy_is_an_equal_chain_of_its_own(copied, linear_chain):
     assert len(other.outputs) == 2 and len(linear_chain.outputs) == 1
 
 
+def test_the_symbol_is_declared_first():
+    chain = ctn.Chain("c")
+    with pytest.raises(ctn.ArgumentError, match=r"parameter 'x' is the symbol.*declare it with Chain.symbol"):
+        chain.input("x", ctn.f32, (ctn.symbol, 8))
+    chain.symbol("M", 1, 4)
+    chain.input("x", ctn.f32, (ctn.symbol, 8))
+
+
 def test_the_symbol_survives_copies_and_pickling():
     for other in (pickle.loads(pickle.dumps(ctn.symbol)), copy.copy(ctn.symbol), copy.deepcopy(ctn.symbol)):
         assert other is ctn.symbol

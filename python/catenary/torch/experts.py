@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from catenary.errors import ArgumentError
 from catenary.torch import functional
 from catenary.torch.forms import ACTIVATIONS
 
@@ -33,6 +34,16 @@ def experts(hidden_states: torch.Tensor, top_k_index: torch.Tensor, top_k_weight
         gate_up_proj: [experts, 2 * inner, hidden], the gate first. down_proj: [experts, hidden, inner].
         gate_up_bias: [experts, 2 * inner], down_bias: [experts, hidden]; both or none.
     """
+    if hidden_states.dim() != 2 or top_k_index.dim() != 2 or top_k_index.shape[0] != hidden_states.shape[0]:
+        raise ArgumentError(
+            f"hidden_states has shape {list(hidden_states.shape)} and top_k_index {list(top_k_index.shape)}: pass "
+            "[tokens, hidden] and [tokens, k]"
+        )
+    if top_k_weights.shape != top_k_index.shape or top_k_index.is_floating_point():
+        raise ArgumentError(
+            f"top_k_index is {top_k_index.dtype} of shape {list(top_k_index.shape)} and top_k_weights of shape "
+            f"{list(top_k_weights.shape)}: pass integers, and a weight for each"
+        )
     tokens, hidden = hidden_states.shape
     k, count = top_k_index.shape[-1], gate_up_proj.shape[0]
     ids, order = torch.sort(top_k_index.reshape(-1), stable=True)

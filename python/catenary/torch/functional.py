@@ -30,6 +30,9 @@ def linear(x: Tensor, w: Tensor, b: Tensor | None = None, activation: str | None
         fuse_wgrad_accumulation: the backward adds the gradient of w to `w.main_grad`.
         recompute: what the backward repeats: "all" repeats x w^T + b, the others save it.
     """
+    if x.dim() == 1:
+        return linear(x.unsqueeze(0), w, b, activation, fuse_wgrad_accumulation=fuse_wgrad_accumulation,
+                      recompute=recompute).squeeze(0)  # fmt: skip
     tensors = (x, w) if b is None else (x, w, b)
     return _call(("linear", b is not None, activation, recompute), tensors, ("w",) if fuse_wgrad_accumulation else ())
 
@@ -43,9 +46,14 @@ def glu(x: Tensor, w: Tensor, w_up: Tensor | None = None, b: Tensor | None = Non
         x: [..., k]. w, w_up: [n, k]; w_up None: w is both, [2n, k], the activated half first.
         b, b_up: [n], or both in b: [2n]; None: no biases.
     """
+    if x.dim() == 1:
+        return glu(x.unsqueeze(0), w, w_up, b, b_up, activation, fuse_wgrad_accumulation=fuse_wgrad_accumulation,
+                   recompute=recompute).squeeze(0)  # fmt: skip
     if w_up is None:
         if fuse_wgrad_accumulation:
             raise ArgumentError("fuse_wgrad_accumulation needs two weights: pass w and w_up")
+        if w.shape[0] % 2 != 0:
+            raise ArgumentError(f"w has {w.shape[0]} rows, which are no two halves: pass [2n, k], or w and w_up")
         w, w_up = w.chunk(2, dim=0)
         if b is not None:
             b, b_up = b.chunk(2, dim=0)
@@ -59,6 +67,9 @@ def glu(x: Tensor, w: Tensor, w_up: Tensor | None = None, b: Tensor | None = Non
 def glu_mlp(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str | None = "silu", *,
             fuse_wgrad_accumulation: bool = False, recompute: str = "unstored") -> Tensor:  # fmt: skip
     """(activation(x w_gate^T) * (x w_up^T)) w_down^T in one call: x [..., k], w_gate and w_up [n, k], w_down [k, n]."""
+    if x.dim() == 1:
+        return glu_mlp(x.unsqueeze(0), w_gate, w_up, w_down, activation, recompute=recompute,
+                       fuse_wgrad_accumulation=fuse_wgrad_accumulation).squeeze(0)  # fmt: skip
     fused = ("wg", "wu", "wd") if fuse_wgrad_accumulation else ()
     return _call(("glu_mlp", activation, recompute), (x, w_gate, w_up, w_down), fused)
 
@@ -194,7 +205,7 @@ def _needs_gradient(tensors: tuple[Tensor, ...]) -> bool:
 def _cast(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """The tensors as autocast has them."""
     device = tensors[0].device.type
-    if not torch.is_autocast_enabled(device):
+    if device not in ("cpu", "cuda") or not torch.is_autocast_enabled(device):
         return tensors
     wanted = torch.get_autocast_dtype(device)
     return tuple(t.to(wanted) if t.is_floating_point() else t for t in tensors)

@@ -11,7 +11,7 @@ from conftest import run_python
 
 import catenary.torch as ct
 from catenary.torch.graph import CatenaryPass
-from catenary.torch.graph.axes import Axes, Mismatch
+from catenary.torch.graph.axes import Axes, Mismatch, hint
 from catenary.torch.graph.expression import make
 
 ALWAYS = {"catenary.accept": "always", "fx_graph_cache": False}
@@ -163,6 +163,15 @@ def test_grouped_mm(device, near):
     with torch.no_grad():
         near(compiled(function)(x, w, offs), function(x, w, offs), torch.bfloat16)
     assert "ragged" in taken()[0].chain
+
+
+def test_a_product_that_nothing_reads_after_all(near):
+    def f(x, w):
+        return (x @ w).sigmoid() * 0 + x[:, :16]
+
+    x, w = torch.randn(5, 24), torch.randn(24, 16)
+    near(compiled(f)(x, w), f(x, w))
+    assert [d.reason for d in ct.decisions if "mm" in d.products] == ["its results are not used"]
 
 
 def test_a_grouped_product_alone_stays_with_the_library():
@@ -434,6 +443,13 @@ def test_expressions():
     half, root = make("mul", x, 0.5), make("mul", x, 0.7071067811865476)
     assert make("mul", half, make("add", make("erf", root), 1)) is make("gelu", x)
     assert make("div", x, make("add", make("exp", x), 1))[0] == "div"
+
+
+def test_a_size_that_depends_on_data_has_no_hint():
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    with pytest.raises(Mismatch):
+        hint(ShapeEnv().create_unbacked_symint())
 
 
 def test_axes():

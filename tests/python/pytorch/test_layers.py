@@ -132,6 +132,35 @@ def experts_with_biases(x, index, weights, gate_up, down, bias, down_bias):
     return out
 
 
+def test_one_row_without_a_dimension(device, near):
+    x, w, u, d = randn(device, 24), randn(device, 40, 24), randn(device, 40, 24), randn(device, 24, 40)
+    both(near, lambda x, w: ct.linear(x, w, None, "silu"), lambda x, w: F.silu(F.linear(x, w)), x, w)
+    both(near, ct.glu, lambda x, w, u: F.silu(F.linear(x, w)) * F.linear(x, u), x, w, u)
+    both(near, ct.glu_mlp, lambda x, w, u, d: F.linear(F.silu(F.linear(x, w)) * F.linear(x, u), d), x, w, u, d)
+
+
+def test_meta_tensors_have_shapes():
+    assert ct.linear(torch.ones(3, 4, device="meta"), torch.ones(2, 4, device="meta")).shape == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("index", "weights"),
+    [
+        (torch.zeros(2, 2, dtype=torch.int64), torch.ones(2, 3)),
+        (torch.zeros(2, 2), torch.ones(2, 2)),
+        (torch.zeros(3, 2, dtype=torch.int64), torch.ones(3, 2)),
+    ],
+)
+def test_experts_have_a_weight_for_each_index(index, weights):
+    with pytest.raises(ctn.ArgumentError, match="top_k_index"):
+        ct.experts(torch.ones(2, 8), index, weights, torch.ones(4, 12, 8), torch.ones(4, 8, 6))
+
+
+def test_a_packed_gate_has_two_halves():
+    with pytest.raises(ctn.ArgumentError, match="w has 5 rows"):
+        ct.glu(torch.ones(3, 4), torch.ones(5, 4))
+
+
 def test_experts_with_biases(device, near):
     index = torch.tensor([[0, 2], [3, 5], [2, 0], [2, 3], [0, 3]], device=device)  # none of 1, an unknown one
     both(near, lambda *t: ct.experts(t[0], index, *t[1:4], gate_up_bias=t[4], down_bias=t[5]),

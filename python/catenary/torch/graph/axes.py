@@ -7,6 +7,7 @@ splits axes until they have. Sizes are ints, or torch.SymInt.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,20 @@ Dims = list[tuple[int, ...]]  # per dimension the axes, the outermost first; () 
 
 class Mismatch(Exception):
     """Dimensions that no split of axes makes equal."""
+
+
+def hint(size: Any) -> int:
+    """The number that a size had when the graph was traced. Mismatch: it depends on data, and had none."""
+    if isinstance(size, int):
+        return size
+    if not size.node.has_hint():
+        raise Mismatch
+    return int(size.node.hint)
+
+
+def elements(tensor: Any) -> int:
+    """Of a tensor, with the hints of its sizes."""
+    return math.prod(hint(size) for size in tensor.shape)
 
 
 class Axes:

@@ -18,10 +18,10 @@ from catenary.chain import Chain
 from catenary.errors import ArgumentError, Error
 from catenary.torch import operators
 from catenary.torch.graph import cost
-from catenary.torch.graph.axes import Mismatch
+from catenary.torch.graph.axes import Mismatch, hint
 from catenary.torch.graph.early_start import EarlyStarts
 from catenary.torch.graph.kept_chains import keep, register_kept
-from catenary.torch.graph.lower import Lowered, _hint, insert, lower
+from catenary.torch.graph.lower import Lowered, insert, lower
 from catenary.torch.graph.matvec import RowProducts
 from catenary.torch.graph.norm import Norms
 from catenary.torch.graph.region import Grower, Region, products_of
@@ -150,8 +150,11 @@ class _Run:
 
     def _set_keys(self) -> None:
         """The final key of each operator: only the final graph says which may start early."""
-        starts = EarlyStarts(self.graph)
+        starts, alive = EarlyStarts(self.graph), set(self.graph.nodes)
         for call, chain, place in self.calls:
+            if call not in alive:  # nothing reads its results
+                self.told[place] = replace(self.told[place], taken=False, reason="its results are not used")
+                continue
             pdl = self.pdl == "auto" and starts.allowed(call, chain)
             form = operators.add(chain, exact=False, pdl=pdl)
             keep(form)
@@ -164,8 +167,8 @@ class _Run:
         if _on_host(device) and self.accept != "always":
             return self._left(product, [product], "CPU tensors: the reference is no replacement for a compiled kernel")
         if (
-            _hint(product.meta["val"].shape[-1]) < LEAST
-            or _hint(product.args[PRODUCTS[product.target][0]].meta["val"].shape[-1]) == 1
+            hint(product.meta["val"].shape[-1]) < LEAST
+            or hint(product.args[PRODUCTS[product.target][0]].meta["val"].shape[-1]) == 1
         ):
             return self._left(product, [product], "a product with one term, or with few columns")
         if product.target in SCALED and isinstance(why := scales_of(product), str):

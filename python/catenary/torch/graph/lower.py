@@ -15,7 +15,7 @@ from catenary import ops
 from catenary.chain import Chain, Tensor, elementwise
 from catenary.operand import symbol
 from catenary.torch import operators
-from catenary.torch.graph.axes import Dims, Mismatch, same
+from catenary.torch.graph.axes import Dims, Mismatch, hint, same
 from catenary.torch.graph.expression import Expression, make
 from catenary.torch.graph.region import Product, Region, RowNorm, origin
 from catenary.torch.graph.row_form import RowForm
@@ -137,11 +137,11 @@ class _Lowering:
         sizes: list[Any] = []
         strides: list[int] = []
         for dim, axes in enumerate(dims):
-            step = _hint(value.stride(dim))
+            step = hint(value.stride(dim))
             parts = []
             for axis in reversed(axes):
                 parts.append((self.axes.size(axis), step))
-                step *= _hint(self.axes.size(axis))
+                step *= hint(self.axes.size(axis))
             for size, stride in reversed(parts):
                 sizes.append(size)
                 strides.append(stride)
@@ -150,7 +150,7 @@ class _Lowering:
         name = operators.NAMES[value.dtype]
         shape = [self._dim(i, size) for i, size in enumerate(sizes)]
         role = self.chain.weight if weight and _is_parameter(node) else self.chain.input
-        first = _hint(value.storage_offset()) + (columns[0] * _hint(value.stride(-1)) if columns else 0)
+        first = hint(value.storage_offset()) + (columns[0] * hint(value.stride(-1)) if columns else 0)
         align = 16 if first * value.dtype.itemsize % 16 == 0 else value.dtype.itemsize
         parameter = role(f"p{len(self.arguments)}", name, shape, strides, align)
         self.arguments.append(Argument(node, columns, sizes))
@@ -158,7 +158,7 @@ class _Lowering:
 
     def _dim(self, place: int, size: Any) -> int:
         leading = place == 0 and self.symbol is not None and same(size, self.symbol)
-        return symbol if leading else _hint(size)
+        return symbol if leading else hint(size)
 
     def _product_operands(self, product: Product) -> tuple[Any, ...]:
         batch = [self.axes.flat((axis,)) for axis in product.batch]
@@ -290,15 +290,15 @@ class _Lowering:
         wanted = [axis for dim in dims for axis in dim]
         strides: dict[int, int] = {}
         for dim, axes in enumerate(dims):
-            step = _hint(meta.stride(dim))
+            step = hint(meta.stride(dim))
             for axis in reversed(axes):
                 strides[axis] = step
-                step *= _hint(self.axes.size(axis))
+                step *= hint(self.axes.size(axis))
         own = [axis for axis in order if axis in strides or axis in self.units]
         units = [axis for axis in own if axis in self.units]
         if sorted(own) != sorted([*units, *wanted]):
             raise Mismatch
-        elements = max([strides[axis] * _hint(self.axes.size(axis)) for axis in wanted], default=1)
+        elements = max([strides[axis] * hint(self.axes.size(axis)) for axis in wanted], default=1)
         self.chain.output(value, operators.NAMES[meta.dtype], [strides.get(axis, elements) for axis in own])
         kept = [axis for axis in own if axis not in units]
         permuted = own if kept == wanted else [*units, *wanted]
@@ -361,15 +361,11 @@ def _is_parameter(node: Node) -> bool:
     return node.op == "get_attr" or (node.op == "placeholder" and node.name.startswith(("arg", "primals")))
 
 
-def _hint(size: Any) -> int:
-    return size if isinstance(size, int) else int(size.node.hint)
-
-
 def _dense(value: torch.Tensor) -> bool:
     """Whether the elements of a tensor have no gaps."""
     step = 1
     for size, stride in sorted(
-        ((_hint(n), _hint(s)) for n, s in zip(value.shape, value.stride(), strict=False)), key=lambda p: p[1]
+        ((hint(n), hint(s)) for n, s in zip(value.shape, value.stride(), strict=False)), key=lambda p: p[1]
     ):
         if size == 1:
             continue

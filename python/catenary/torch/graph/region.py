@@ -14,7 +14,7 @@ from torch.fx import Graph, Node
 from catenary.torch.graph.axes import Axes, Dims, Mismatch, same
 from catenary.torch.graph.expression import Expression, make
 from catenary.torch.graph.norm import Norm, Norms
-from catenary.torch.graph.repeat import again, reads_less
+from catenary.torch.graph.repeat import compute_again, reads_less
 from catenary.torch.graph.scaled import SCALED, Scales, scales_of
 from catenary.torch.graph.table import POINTWISE, PRODUCTS, SPLITS, VIEWS, aten, is_float, is_quantised
 
@@ -333,7 +333,7 @@ class Grower:
         if reads_less(region, operand, self._in_norms):
             reads = list(region.reads)
             try:
-                return again(region, operand, own, self._in_norms, functools.partial(self._read, region))
+                return compute_again(region, operand, own, self._in_norms, functools.partial(self._read, region))
             except Mismatch:
                 region.reads = reads
         return self._read(region, operand, own)

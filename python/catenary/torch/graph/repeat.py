@@ -5,14 +5,12 @@ The backward of `silu` under autocast is an example: the graph has the slope's v
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any
 
 from torch.fx import Node
 
-from catenary.torch.graph.axes import Dims, Mismatch, same
+from catenary.torch.graph.axes import Dims, Mismatch, elements, same
 from catenary.torch.graph.expression import Expression
 from catenary.torch.graph.table import POINTWISE, is_float
 
@@ -23,22 +21,23 @@ MOST_NODES = 16
 """Nodes that a region computes once more for one of its operands."""
 
 
-def may_repeat(region: Region, node: Node, left: Container[Node]) -> bool:
-    """Whether a region may compute an outer node once more than its graph does. `left`: nodes that it may not."""
+def may_repeat(region: Region, node: Node, excluded: Container[Node]) -> bool:
+    """Whether a region may compute an outer node once more than its graph does, which it may not for `excluded`."""
     return (
         node.op == "call_function"
         and node.target in POINTWISE
         and is_float(node)
         and node not in region.nodes
-        and node not in left
+        and node not in excluded
         and all(is_float(n) for n in node.all_input_nodes)
     )
 
 
-def reads_less(region: Region, node: Node, left: Container[Node]) -> bool:
-    """Whether what an outer node is computed from is fewer bytes than the node, without what the region reads."""
+def reads_less(region: Region, node: Node, excluded: Container[Node]) -> bool:
+    """Whether the tensors that an outer node is computed from, but for those that the region reads anyway, are fewer
+    bytes than the node. No: a size depends on data."""
     known = {read.node for read in region.reads}
-    if node in known or not may_repeat(region, node, left):
+    if node in known or not may_repeat(region, node, excluded):
         return False
     leaves: set[Node] = set()
     queue, seen = [node], {node}
@@ -49,7 +48,7 @@ def reads_less(region: Region, node: Node, left: Container[Node]) -> bool:
             if source in seen:
                 continue
             seen.add(source)
-            if source not in known and may_repeat(region, source, left):
+            if source not in known and may_repeat(region, source, excluded):
                 queue.append(source)
             elif source.meta["val"].device != node.meta["val"].device:
                 return False
@@ -57,11 +56,14 @@ def reads_less(region: Region, node: Node, left: Container[Node]) -> bool:
                 leaves.add(source)
         if len(seen) > MOST_NODES:
             return False
-    return sum(map(_bytes, leaves)) < _bytes(node)
+    try:
+        return sum(map(_bytes, leaves)) < _bytes(node)
+    except Mismatch:
+        return False
 
 
-def again(
-    region: Region, node: Node, dims: Dims, left: Container[Node], read: Callable[[Node, Dims], Expression]
+def compute_again(
+    region: Region, node: Node, dims: Dims, excluded: Container[Node], read: Callable[[Node, Dims], Expression]
 ) -> Expression:
     """The value of an outer node at `dims`, from what it is computed from. The node stays what it is to others.
     `read`: the value of a tensor from outside."""
@@ -75,7 +77,7 @@ def again(
         return made[key]
 
     def repeats(outer: Node) -> bool:
-        return outer not in known and may_repeat(region, outer, left)
+        return outer not in known and may_repeat(region, outer, excluded)
 
     def compute(outer: Node, dims: Dims) -> Expression:
         def argument(source: Node) -> Expression:
@@ -94,10 +96,6 @@ def again(
 
 
 def _bytes(node: Node) -> int:
-    """Bytes of a node's value, at the hint of a symbolic size."""
+    """Bytes of a node's value, with the hints of its sizes."""
     value = node.meta["val"]
-    return functools.reduce(operator.mul, (_hint(n) for n in value.shape), value.element_size())
-
-
-def _hint(size: Any) -> int:
-    return size if isinstance(size, int) else int(size.node.hint)
+    return elements(value) * value.element_size()

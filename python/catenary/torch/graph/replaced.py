@@ -11,7 +11,8 @@ from torch.fx import Node
 
 from catenary.torch import operators
 from catenary.torch.graph import cost
-from catenary.torch.graph.lower import _hint, lower
+from catenary.torch.graph.axes import elements, hint
+from catenary.torch.graph.lower import lower
 from catenary.torch.graph.region import Grower, Region
 from catenary.torch.graph.scaled import SCALED
 from catenary.torch.graph.table import POINTWISE, SPLITS, VIEWS, aten, is_library_call
@@ -28,7 +29,7 @@ def replaced_us(region: Region, target: str, sums: Container[Node] = (), ready: 
         Grower.single(alone, node)
         text = lower(alone, [node], static=True).chain.text
         shape = node.meta["val"].shape
-        ratio = 1.0 if _is_unmeasured(node) else cost.peer_ratio(_hint(shape[-2]))
+        ratio = 1.0 if _is_unmeasured(node) else cost.peer_ratio(hint(shape[-2]))
         if node in sums:
             ratio = cost.ROW_SUM
         total += cost.predicted_us(text, target) * ratio
@@ -89,23 +90,16 @@ def is_alone(x: Node, sums: Container[Node], ready: Container[Node] = ()) -> boo
 
 def _copies(read: list[torch.Tensor], written: list[torch.Tensor]) -> str:
     """A pointwise chain that moves as many bytes: reads all of `read`, writes all of `written`."""
-    count = max(_elements(t) for t in written)
+    count = max(elements(t) for t in written)
     parameters, terms = [], []
     for i, tensor in enumerate(read):
-        if _elements(tensor) == count:
+        if elements(tensor) == count:
             parameters.append(f"input p{i}: {operators.NAMES[tensor.dtype]}[{count}]")
             terms.append(f"p{i}")
     value = terms[0] if terms else "0"
     for term in terms[1:]:
         value = f"add({value}, {term})"
-    names = [operators.NAMES[tensor.dtype] for tensor in written if _elements(tensor) == count]
+    names = [operators.NAMES[tensor.dtype] for tensor in written if elements(tensor) == count]
     body = "".join(f"  y{i} = add({value}, {i + 1})\n" for i in range(len(names)))
     returned = ", ".join(f"y{i}: {name}" for i, name in enumerate(names))
     return f"chain pointwise({', '.join(parameters)}) {{\n{body}  return {returned}\n}}\n"
-
-
-def _elements(tensor: torch.Tensor) -> int:
-    count = 1
-    for size in tensor.shape:
-        count *= _hint(size)
-    return count
