@@ -60,6 +60,10 @@ CompareResult compare(const TensorType& type, const void* data, llvm::ArrayRef<I
     const bool accepted =
         exact ? same_bits(got, round_to(type.dtype, want.value)) : accepts(want, type.dtype, got);
     const double away = distance(type.dtype, want.value, got);
+    if (!exact && std::isinf(want.error)) {
+      ++result.unbounded;
+      continue;
+    }
     ++result.checked;
     if (want.error == 0) ++result.exact;
     if (!exact && want.error > 0 && std::isfinite(want.error) && std::isfinite(away)) {
@@ -80,6 +84,7 @@ std::string to_string(const CompareResult& result) {
   std::string text =
       fmt::format("{}, {}, worst error {:.3g} of the allowed", counted(result.checked, "element"),
                   counted(result.mismatches, "mismatch"), result.worst_ratio);
+  if (result.unbounded > 0) text += fmt::format(", {} without a bound", result.unbounded);
   const auto describe = [&](const char* which, const Mismatch& m) {
     text += fmt::format("; {} at [{}]: got {:.9g}, expected {:.9g} +- {:.3g} ({} {:.9g})", which,
                         fmt::join(m.at, ", "), m.got, m.expected.value, m.expected.error,

@@ -24,7 +24,8 @@ struct Mismatch {
 
 struct CompareResult {
   DType dtype = DType::kF32;
-  i64 checked = 0;
+  i64 checked = 0;    // all but those without a bound
+  i64 unbounded = 0;  // any value is right (Interval)
   i64 mismatches = 0;
   i64 exact = 0;  // elements whose interval has error 0: compared bit for bit
   // The largest ratio over all elements with an error: the distance from the expected value to the

@@ -170,11 +170,11 @@ Interval Accumulator::result(bool exact) {
   if (terms_ % facts_.block_terms != 0) close_block();
   if (facts_.partial_terms > 0 && terms_ % facts_.partial_terms != 0) close_partial();
   if (exact) return {sum_, 0};
-  if (unknown_) return {std::isfinite(sum_) ? sum_ : 0, kInfinity};
+  if (unknown_) return {sum_, kInfinity};
   const bool overflows = std::isfinite(largest_) ? largest_ >= kOverflowF32 : false;
-  if (!std::isfinite(sum_)) return overflows ? Interval{0, kInfinity} : Interval{sum_, 0};
+  if (!std::isfinite(sum_)) return {sum_, overflows ? kInfinity : 0};
   // Unless all terms have the same sign, an intermediate overflow depends on the order.
-  if (overflows && std::fabs(sum_) < 0.99 * magnitudes_) return {0, kInfinity};
+  if (overflows && std::fabs(sum_) < 0.99 * magnitudes_) return {sum_, kInfinity};
   const double bound = rule_ == SumRule::kTrueF32 ? magnitudes_ : bound_;
   return settle_f32(sum_, total_error(rule_, bound, carried_, terms_));
 }

@@ -163,9 +163,9 @@ Interval select(const Interval& condition, const Interval& a, const Interval& b)
   const bool may_be_either = std::isinf(condition.error) || may_be_zero(condition);
   if (!may_be_either) return condition.value != 0 ? a : b;
   if (a.value == b.value) return {a.value, std::max(a.error, b.error)};
-  if (!std::isfinite(a.value) || !std::isfinite(b.value)) return {0, kInfinity};
   const Interval& taken = condition.value != 0 ? a : b;
   const Interval& other = condition.value != 0 ? b : a;
+  if (!std::isfinite(a.value) || !std::isfinite(b.value)) return {taken.value, kInfinity};
   return {taken.value, std::max(taken.error, std::fabs(a.value - b.value) + other.error)};
 }
 
@@ -216,20 +216,21 @@ Interval swish(Op op, const Interval& x, double beta) {
 
 template <typename Round>
 Interval round_interval(const Interval& x, Round round) {
-  if (std::isinf(x.error) || std::isnan(x.value)) return x;
+  if (std::isnan(x.value)) return x;
   const double value = round(x.value);
+  if (std::isinf(x.error)) return {value, kInfinity};
   if (x.error == 0 || std::isinf(x.value)) return {value, 0};
   const double low = round(x.value - x.error);
   const double high = round(x.value + x.error);
   if (low == high) return {value, 0};
-  if (std::isinf(low) || std::isinf(high)) return {std::isinf(value) ? 0 : value, kInfinity};
+  if (std::isinf(low) || std::isinf(high)) return {value, kInfinity};
   return {value, std::max(high - value, value - low)};
 }
 
 }  // namespace
 
 Interval settle_f32(double value, double error) {
-  if (!std::isfinite(error)) return {std::isfinite(value) ? value : 0, kInfinity};
+  if (!std::isfinite(error)) return {value, kInfinity};
   if (!std::isfinite(value)) return {value, 0};
   if (std::fabs(value) - error >= kOverflowF32) return {std::copysign(kInfinity, value), 0};
   return {value, error};
@@ -294,9 +295,8 @@ Interval apply_math(Op op, const Interval& x, const double (&attributes)[2]) {
   }
 }
 
-}  // namespace
-
-Interval apply_op(Op op, llvm::ArrayRef<Interval> operands, const double (&attributes)[2]) {
+// Where the error is infinite, the value means nothing.
+Interval apply_bounded(Op op, llvm::ArrayRef<Interval> operands, const double (&attributes)[2]) {
   if (const auto result = apply_predicate(op, operands)) return *result;
   for (const Interval& operand : operands) {
     if (uncertain(operand)) return {0, kInfinity};
@@ -387,6 +387,16 @@ Interval apply_op(Op op, llvm::ArrayRef<Interval> operands, const double (&attri
   return {0, kInfinity};
 }
 
+}  // namespace
+
+Interval apply_op(Op op, llvm::ArrayRef<Interval> operands, const double (&attributes)[2]) {
+  const Interval bounded = apply_bounded(op, operands, attributes);
+  if (!std::isinf(bounded.error)) return bounded;
+  llvm::SmallVector<Interval, 3> exact(operands.begin(), operands.end());
+  for (Interval& operand : exact) operand.error = 0;
+  return {apply_bounded(op, exact, attributes).value, kInfinity};
+}
+
 Interval cast_interval(DType dtype, const Interval& operand) {
   return round_interval(operand, [&](double v) { return round_to(dtype, v); });
 }
@@ -408,7 +418,8 @@ Interval tf32_interval(const Interval& operand) {
 Interval either_interval(const Interval& written, const Interval& other) {
   if (std::isnan(written.value) && std::isnan(other.value)) return written;
   if (written.value == other.value) return {written.value, std::max(written.error, other.error)};
-  if (!std::isfinite(written.value) || !std::isfinite(other.value)) return {0, kInfinity};
+  if (!std::isfinite(written.value) || !std::isfinite(other.value))
+    return {written.value, kInfinity};
   const double away = std::fabs(written.value - other.value) + other.error;
   return {written.value, std::max(written.error, away)};
 }
@@ -418,7 +429,7 @@ Interval sum_interval(double sum, double magnitudes, double errors, i64 terms, b
   if (!std::isfinite(sum)) return settle_f32(sum, std::isfinite(errors) ? 0 : kInfinity);
   // A partial sum may overflow f32, unless all terms have the same sign.
   if (magnitudes + errors >= kOverflowF32 && std::fabs(sum) < 0.99 * magnitudes) {
-    return {0, kInfinity};
+    return {sum, kInfinity};
   }
   const double steps = static_cast<double>(terms) * kUnitF32;
   if (steps >= 1) return {sum, kInfinity};

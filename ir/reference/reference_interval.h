@@ -19,7 +19,9 @@ inline constexpr double kOverflowF32 = 0x1.ffffffp127;
 Interval settle_f32(double value, double error);
 
 // An elementwise f32 operation. The error is 0 if every correct kernel must give the same bits:
-// exact operands, a correctly rounded op, and a result that f32 represents.
+// exact operands, a correctly rounded op, and a result that f32 represents. It is infinite where
+// any result is right, as of a division by what may be 0; the value is then that of the operands'
+// values.
 Interval apply_op(Op op, llvm::ArrayRef<Interval> operands, const double (&attributes)[2]);
 
 // Rounding to `dtype`: an operand error may move the result by whole units of the format.

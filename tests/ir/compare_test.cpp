@@ -39,6 +39,18 @@ std::vector<double> filled(const TensorType& type, const Fill& fill) {
 }  // namespace
 
 TEST_SUITE("ir") {
+  TEST_CASE("elements without a bound are counted, not checked") {
+    const TensorType type = matrix(DType::kF32, 1, 3, 3);
+    const float got[] = {1, 2, 3};
+    const double unknown = std::numeric_limits<double>::infinity();
+    const CompareResult result = compare(type, got, {{1, 0}, {7, unknown}, {3, 0.1}});
+    CHECK(result.ok());
+    CHECK(result.checked == 2);
+    CHECK(result.unbounded == 1);
+    CHECK(to_string(result).find("2 elements, 0 mismatches") == 0);
+    CHECK(to_string(result).find("1 without a bound") != std::string::npos);
+  }
+
   TEST_CASE("compare reports the first and the worst mismatch with coordinates") {
     const TensorType type = matrix(DType::kF32, 2, 3, 4);
     const float got[] = {1, 2, 3, -1, 4, 5.5, 9, -1};  // two elements of padding

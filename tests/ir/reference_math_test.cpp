@@ -95,6 +95,22 @@ TEST_CASE("select has the operand that it takes, with only its error") {
   CHECK(std::isinf(apply(Op::kSelect, {{0, 1}, {kNan, 0}, {4, 0}}).error));
 }
 
+// Equality of rounded values decides nothing, so any quotient is right.
+TEST_CASE("a result without a bound has the value of its operands' values") {
+  const auto shares = evaluate(
+      "chain c(input x: f32[2, 3]) {\n  y = mul(x, 0.1)\n  m = reduce_max \"ab->a\"(y)\n"
+      "  e = eq(y @ \"ab\", m @ \"a\")\n  n = sum \"ab->a\"(e)\n"
+      "  g = div(e @ \"ab\", n @ \"a\")\n  return g: f32 }",
+      {2, 3}, {1, 3, 2, 7, 5, 7});
+  const std::vector<double> expected = {0, 1, 0, 0.5, 0, 0.5};
+  for (size_t i = 0; i < expected.size(); ++i) {
+    CHECK(shares[i].value == expected[i]);
+    CHECK(shares[i].error == kInf);
+  }
+  CHECK(apply(Op::kDiv, {{1, 0}, {0.25, 0.5}}).value == 4);
+  CHECK(apply(Op::kAdd, {{1, kInf}, {2, 0}}).value == 3);
+}
+
 TEST_CASE("sin and cos of an unknown angle are between -1 and 1, roots below 0 are unknown") {
   CHECK(apply(Op::kSin, {{1, 1000}}).error < 2.001);
   CHECK(std::isinf(apply(Op::kSqrt, {{0.5, 0.5}}).error));
