@@ -51,7 +51,7 @@ struct Allocation {
 class Memory {
  public:
   // Aligned to 256, filled with a pattern that is NaN in every float type, nothing written yet.
-  // No other allocation has one of the 128 KiB after it. Null if the host has no memory left.
+  // The 128 KiB after it belong to no other allocation. Null if the host has no memory left.
   // bytes > 0.
   void* allocate(i64 bytes);
   // False: not an address that allocate() returned.

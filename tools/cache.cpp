@@ -137,7 +137,6 @@ void add_verify(CLI::App& parent, int& exit_code) {
                    "What --recompile compiles for, separated by commas; default: as `catenary "
                    "compile`")
       ->type_name(kTarget)
-      ->delimiter(',')
       ->allow_extra_args(false)
       ->needs(recompile);
   add_output_options(*verify);

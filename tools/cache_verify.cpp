@@ -99,8 +99,11 @@ Error recompile_entries(CubinCache& cache, const VerifiedChain& chain,
   if (cache.directory().empty()) {
     return make_error(ErrorCode::kCacheIo, "there is no disk cache: {}", cache.why_off());
   }
+  Expected<std::vector<std::string>> names = target_names(archs);
+  if (!names) return names.takeError();
+  if (names->empty()) names->push_back("");  // the default target
   Comparison comparison;
-  for (const std::string& arch : archs.empty() ? std::vector<std::string>{""} : archs) {
+  for (const std::string& arch : *names) {
     Expected<Target> target = choose_target(arch);
     if (!target) return target.takeError();
     if (Error error = compare_kernels(cache, chain, *target, comparison)) return error;

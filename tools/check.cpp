@@ -39,10 +39,6 @@ struct Row {
   CompareResult result;
 };
 
-const std::string& output_name(const VerifiedChain& chain, size_t i) {
-  return chain.value(chain.chain().outputs[i].value).name;
-}
-
 // Compares the reference with its own values, rounded to the output's dtype.
 CompareResult check_rounding(DType dtype, const Expectation& expected) {
   TensorType type;
@@ -75,10 +71,11 @@ Expected<std::vector<Row>> check_rows(const CheckOptions& options, const Executi
   auto expected = evaluate(chain, execution.data.inputs, evaluation);
   if (!expected) return expected.takeError();
   std::vector<Row> rows;
+  const std::vector<std::string> names = output_names(chain);
   for (size_t i = 0; i < expected->size(); ++i) {
     const TensorType type = with_symbol(chain.output_type(static_cast<int>(i)), execution.symbol);
     const Expectation& e = (*expected)[i];
-    rows.push_back({output_name(chain, i), to_string(type), num_elements(type),
+    rows.push_back({names[i], to_string(type), num_elements(type),
                     execution.on_device() ? compare(type, outputs[i].bytes.data(), e.values,
                                                     compare_mode(chain, options), e.indices)
                                           : check_rounding(type.dtype, e)});
@@ -93,6 +90,7 @@ void keep_json(const std::vector<Row>& rows) {
                                          {"type", row.type},
                                          {"elements", row.elements},
                                          {"checked", row.result.checked},
+                                         {"unbounded", row.result.unbounded},
                                          {"worst_error_ratio", json_number(row.result.worst_ratio)},
                                          {"mismatches", row.result.mismatches},
                                          {"ok", row.result.ok()}});
@@ -114,6 +112,12 @@ void print_rows(const std::vector<Row>& rows) {
         row.elements, row.result.checked, row.result.worst_ratio, row.result.mismatches,
         row.result.ok() ? colored(STDOUT_FILENO, Color::kGreen, "PASS")
                         : colored(STDOUT_FILENO, Color::kRed, "FAIL"));
+  }
+  for (const Row& row : rows) {
+    if (row.result.unbounded == 0) continue;
+    out("not compared: {} of '{}', without an error bound. A rounding error decides, as in a "
+        "comparison or a division by what may be 0\n",
+        counted(row.result.unbounded, "element"), row.name);
   }
 }
 

@@ -45,8 +45,9 @@ void set_value(const CLI::Option& option, OptionFacts& facts) {
                : facts.value == kFile || facts.value == kBinding ? ValueKind::kFile
                : facts.value == kFolder                          ? ValueKind::kFolder
                                                                  : ValueKind::kAny;
-  facts.list = option.get_delimiter() != '\0';
   facts.repeats = option.get_items_expected_max() > 1;
+  // target_names() takes apart the values of an option with several targets.
+  facts.list = option.get_delimiter() != '\0' || (facts.value == kTarget && facts.repeats);
 }
 
 OptionFacts option_facts(const CLI::Option& option) {

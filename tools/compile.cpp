@@ -38,13 +38,15 @@ struct Job {
 };
 
 Expected<std::vector<Job>> find_jobs(const CompileCommand& command) {
+  Expected<std::vector<std::string>> names = target_names(command.archs);
+  if (!names) return names.takeError();
   std::vector<Job> jobs;
-  if (command.archs.empty()) {
+  if (names->empty()) {
     Expected<Target> target = choose_target("");
     if (!target) return target.takeError();
     jobs.push_back({target->arch, *target});
   }
-  for (const std::string& arch : command.archs) {
+  for (const std::string& arch : *names) {
     Expected<Target> target = find_target(arch);
     if (!target) return target.takeError();
     jobs.push_back({arch, *target});
@@ -178,7 +180,6 @@ void add_compile(CLI::App& app, int& exit_code) {
           "Architectures or GPU names, separated by commas (sm_80,sm_90a); default: the GPU "
           "of this machine, else h200")
       ->type_name(kTarget)
-      ->delimiter(',')
       ->allow_extra_args(false);
   command
       ->add_option("--emit", options->kinds,

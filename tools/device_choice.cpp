@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/device_choice.h"
 
+#include "compiler/compile/environment.h"
 #include "compiler/compile/host_compiler.h"
 #include "runtime/driver/driver.h"
 
@@ -40,6 +41,9 @@ Expected<DeviceChoice> choose_device(const std::string& device) {
                            (*compiler)->path()));
   }
   const ErrorReport why = take_report(compiler.takeError());
+  // A compiler that the user chose is an error where it does not work, as with --device sim.
+  if (why.code == ErrorCode::kHostCompilerMissing && !environment("CATENARY_CXX").empty())
+    return make_error_text(why.code, "no GPU found, and " + why.message);
   return DeviceChoice{
       DeviceKind::kRef, false,
       why.code == ErrorCode::kHostCompilerMissing

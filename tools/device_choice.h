@@ -19,7 +19,8 @@ struct DeviceChoice {
 
 // `device` is --device: "cuda", "sim" or "ref". Empty: CATENARY_DEVICE, else cuda if there is a
 // GPU, else sim if there is a host compiler, else ref. Driver::get() then returns that device's
-// driver. kInvalidArgument: --device and CATENARY_DEVICE differ.
+// driver. kInvalidArgument: --device and CATENARY_DEVICE differ. kHostCompilerMissing: there is no
+// GPU, and CATENARY_CXX is no compiler.
 Expected<DeviceChoice> choose_device(const std::string& device);
 
 }  // namespace catenary::tools

@@ -132,9 +132,9 @@ Expected<std::vector<HostOutput>> run_on_device(const Executable& executable,
   const Progress progress("running the kernels");
   if (Error error = executable.launch(launch)) return error;
   std::vector<HostOutput> outputs;
+  const std::vector<std::string> names = output_names(chain);
   for (size_t i = 0; i < types.size(); ++i) {
-    const std::string& name = chain.value(chain.chain().outputs[i].value).name;
-    Expected<HostOutput> output = fetch(arguments.buffers[first_output + i], types[i], name);
+    Expected<HostOutput> output = fetch(arguments.buffers[first_output + i], types[i], names[i]);
     if (!output) return output.takeError();
     outputs.push_back(std::move(*output));
   }

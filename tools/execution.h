@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "ir/random/fill.h"
 #include "runtime/engine.h"

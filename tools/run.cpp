@@ -58,12 +58,10 @@ struct OutputPath {
 using Paths = std::map<int, OutputPath>;
 
 Expected<int> find_output(const VerifiedChain& chain, const std::string& name) {
-  std::vector<std::string_view> names;
-  const auto& outputs = chain.chain().outputs;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    names.push_back(chain.value(outputs[i].value).name);
-    if (names.back() == name) return static_cast<int>(i);
-  }
+  const std::vector<std::string> known = output_names(chain);
+  const auto found = llvm::find(known, name);
+  if (found != known.end()) return static_cast<int>(found - known.begin());
+  const std::vector<std::string_view> names(known.begin(), known.end());
   return make_error(ErrorCode::kInvalidArgument,
                     "--output names {}, which is not an output of chain '{}'{}: name one of {}",
                     catenary::quoted(name), chain.chain().name, suggestion(name, names),
@@ -198,10 +196,11 @@ Error run(const RunOptions& options, const VerifiedChain& chain) {
   if (!outputs) return outputs.takeError();
   out("{} ran on {}\n", chain.chain().name, execution->where);
   llvm::json::Array rows;
+  const std::vector<std::string> names = output_names(ran);
   for (size_t i = 0; i < outputs->size(); ++i) {
     const HostOutput& output = (*outputs)[i];
     const int number = static_cast<int>(i);
-    const std::string& name = ran.value(ran.chain().outputs[i].value).name;
+    const std::string& name = names[i];
     const TensorType type = with_symbol(ran.output_type(number), execution->symbol);
     const Summary summary = summarise(output);
     print_summary(name, type, summary);

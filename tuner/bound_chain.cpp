@@ -41,9 +41,7 @@ Error BoundChain::bind(const Tensors& tensors, int copies) {
   const VerifiedChain& chain = compiled_->chain;
   std::vector<std::string> names;
   for (ValueId id : chain.parameters()) names.push_back(chain.value(id).name);
-  for (const Output& output : chain.chain().outputs) {
-    names.push_back(chain.value(output.value).name);
-  }
+  for (std::string& name : output_names(chain)) names.push_back(std::move(name));
   arguments_.resize(static_cast<size_t>(copies));
   for (const std::string& name : names) {
     const auto found = tensors.find(name);

@@ -45,7 +45,7 @@ bool sums_computed_values(const VerifiedChain& chain) {
 Samples samples_of(const VerifiedChain& chain, size_t output, Reference& reference,
                    llvm::ArrayRef<std::vector<Interval>> whole, int count, u64 seed) {
   Samples samples;
-  samples.output = chain.value(chain.chain().outputs[output].value).name;
+  samples.output = output_names(chain)[output];
   samples.type = chain.output_type(static_cast<int>(output));
   samples.indices = sample_indices(samples.type, count, seed);
   for (const i64 index : samples.indices) {

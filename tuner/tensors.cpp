@@ -163,11 +163,12 @@ Expected<Tensors> make_tensors(const Session& session, RandomPool& pool, const V
     }
     tensors[value.name] = std::move(*arena);
   }
-  for (size_t i = 0; i < chain.chain().outputs.size(); ++i) {
+  const std::vector<std::string> names = output_names(chain);
+  for (size_t i = 0; i < names.size(); ++i) {
     Expected<TensorArena> output = make_arena(chain.output_type(static_cast<int>(i)), copies);
     if (!output) return output.takeError();
     if (Error error = output->buffer.fill(0xff)) return error;
-    tensors[chain.value(chain.chain().outputs[i].value).name] = std::move(*output);
+    tensors[names[i]] = std::move(*output);
   }
   if (Error error = session.synchronize_context()) return error;
   return tensors;

@@ -71,10 +71,11 @@ Expected<Tensors> CaseArenas::tensors(const VerifiedChain& chain, llvm::ArrayRef
     tensor = arenas_.at(key).memory.view(type, used[key], set.at(key));
     used[key] += copy_bytes(type);
   }
-  for (size_t i = 0; i < chain.chain().outputs.size(); ++i) {
+  const std::vector<std::string> names = output_names(chain);
+  for (size_t i = 0; i < names.size(); ++i) {
     Expected<TensorArena> output = make_arena(chain.output_type(static_cast<int>(i)), copies);
     if (!output) return output.takeError();
-    tensors[chain.value(chain.chain().outputs[i].value).name] = std::move(*output);
+    tensors[names[i]] = std::move(*output);
   }
   return tensors;
 }

@@ -82,18 +82,6 @@ Error no_thread() {
                     kStackBytes >> 20);
 }
 
-// NVRTC ends the process when it gets no memory. Where the process has a limit of address space, an
-// error comes first.
-Error check_memory() {
-  const i64 left = address_space_left();
-  if (left >= kProgramBytes) return Error::success();
-  return make_error(
-      ErrorCode::kOutOfMemory,
-      "the limit of address space of NVRTC's process (ulimit -v, or CATENARY_HELPER_MEMORY) leaves "
-      "{} MiB, and NVRTC needs {}: raise the limit",
-      left >> 20, kProgramBytes >> 20);
-}
-
 // One nvrtcProgram. `result` is the first nvrtcResult that was not success.
 class Program {
  public:
@@ -223,7 +211,7 @@ Expected<CompileResult> compile_here(const NvrtcLibrary& library, const std::str
   static std::mutex near_limit;
   std::unique_lock<std::mutex> alone(near_limit, std::defer_lock);
   if (address_space_left() < kMaxThreads * kProgramBytes) alone.lock();
-  if (Error error = check_memory()) return error;
+  if (Error error = check_nvrtc_memory()) return error;
   Program program(library.api, job.source.body, job.source.symbol + ".cu");
   program.compile(full_options(library, job));
   if (program.result != kNvrtcSuccess) return compile_failure(library, job, program);
@@ -255,7 +243,7 @@ std::string word_from(llvm::StringRef text, llvm::StringRef start) {
 // nvrtcVersion gives 13.0 for every build of 13.0; PTX names the build. PTX alone is asked for: no
 // ptxas run, half the time.
 Expected<std::string> probe_compiler_id(const NvrtcLibrary& library) {
-  if (Error error = check_memory()) return error;
+  if (Error error = check_nvrtc_memory()) return error;
   std::string ptx, problem;
   bool no_memory = false;
   auto compile_probe = [&] {
@@ -293,6 +281,16 @@ Expected<std::string> probe_compiler_id(const NvrtcLibrary& library) {
 }
 
 }  // namespace
+
+Error check_nvrtc_memory() {
+  const i64 left = address_space_left();
+  if (left >= kProgramBytes) return Error::success();
+  return make_error(
+      ErrorCode::kOutOfMemory,
+      "the limit of address space of NVRTC's process (ulimit -v, or CATENARY_HELPER_MEMORY) leaves "
+      "{} MiB, and NVRTC needs {}: raise the limit",
+      left >> 20, kProgramBytes >> 20);
+}
 
 Nvrtc::Nvrtc(std::unique_ptr<Api> api) : api_(std::move(api)) {}
 Nvrtc::~Nvrtc() = default;

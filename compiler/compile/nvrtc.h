@@ -32,6 +32,10 @@ bool nvrtc_supports(const NvrtcFacts& nvrtc, std::string_view arch);
 // The options of a compile and whether spills pass, as text lines; part of the key.
 std::string nvrtc_option_text(std::string_view arch, const CompileOptions& options);
 
+// NVRTC ends the process when it gets no memory. kOutOfMemory: the process has a limit of address
+// space that leaves less than NVRTC needs.
+Error check_nvrtc_memory();
+
 class Nvrtc final : public KernelCompiler {
  public:
   // The process's NVRTC, found and opened once. kNvrtcMissing lists every place that was tried.

@@ -21,6 +21,8 @@ struct Offer {
 struct Offers {
   std::vector<Offer> all;  // best first; rejected candidates last
   std::vector<FamilyRefusal> refusals;
+  // For an error: of families that have no tile, and where there is no other reason.
+  std::vector<FamilyRefusal> without_tile, silent;
 };
 
 // The second kernel of split-K runs the epilogue. It does not know the group of a row, and has no
@@ -49,11 +51,15 @@ void add_offers(const ContractionFamily& family, const ContractionProblem& probl
                 const Target& target, const TileRequest& request, Offers& offers) {
   const auto support = support_of(family, problem, target);
   if (!support) {
-    if (!support.silent && !problem.transposed)
-      offers.refusals.push_back({std::string(family.name()), support.refusal});
+    if (!problem.transposed)
+      (support.silent ? offers.silent : offers.refusals)
+          .push_back({std::string(family.name()), support.refusal});
     return;
   }
-  for (Candidate& candidate : family.candidates(problem, target, request)) {
+  std::vector<Candidate> candidates = family.candidates(problem, target, request);
+  if (candidates.empty() && !problem.transposed)
+    offers.without_tile.push_back({std::string(family.name()), "it has no tile for this shape"});
+  for (Candidate& candidate : candidates) {
     reject_split_k(problem, candidate);
     offers.all.push_back({&family, &problem, std::move(candidate)});
   }
@@ -128,6 +134,17 @@ std::string invariant_text(double us, double free_us) {
                      free_us > 0 ? 100 * (us / free_us - 1) : 0.0);
 }
 
+// Why no family has a candidate.
+std::string refusal_text(const Offers& offers) {
+  std::vector<FamilyRefusal> reasons = offers.refusals;
+  llvm::append_range(reasons, offers.without_tile);
+  if (reasons.empty()) reasons = offers.silent;
+  std::string text;
+  for (const FamilyRefusal& refusal : reasons)
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", refusal.family, refusal.reason);
+  return text;
+}
+
 Error no_candidate(const GroupContext& context, const Offers& offers) {
   const std::string& name = context.chain.value(context.group.anchors[0].value).name;
   const PlanOptions& options = context.options;
@@ -147,13 +164,8 @@ Error no_candidate(const GroupContext& context, const Offers& offers) {
         options.split_k > 0 ? fmt::format(" with split-K {}", options.split_k) : "", why);
   }
   if (offers.all.empty()) {
-    std::string reasons;
-    for (const FamilyRefusal& refusal : offers.refusals) {
-      reasons +=
-          fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", refusal.family, refusal.reason);
-    }
     return make_error(ErrorCode::kUnsupported, "no kernel family computes '{}' on {}: {}", name,
-                      context.target.name, reasons);
+                      context.target.name, refusal_text(offers));
   }
   const Candidate& last = offers.all.back().candidate;
   return make_error(ErrorCode::kResourceLimit, "no {} tile for '{}' fits {}: {} {}", last.id.family,

@@ -15,6 +15,8 @@ std::string with_attributes(Op op) {
   return text + ")";
 }
 
+bool takes_equation(Op op) { return op == Op::kContract || is_reduction(op); }
+
 }  // namespace
 
 Error Parser::body() {
@@ -65,7 +67,11 @@ Error Parser::outputs() {
 bool Parser::begins_call() const {
   if (peek().kind != TokenKind::kName) return false;
   const Token& after = peek(1);
-  return after.is("(") || after.kind == TokenKind::kString || after.kind == TokenKind::kBad;
+  if (after.is("(") || after.kind == TokenKind::kString || after.kind == TokenKind::kBad)
+    return true;
+  // No name follows a value's name here: an equation lacks its quotes.
+  const std::optional<Op> op = find_op(peek().text);
+  return after.kind == TokenKind::kName && op && takes_equation(*op);
 }
 
 Expected<Op> Parser::operation() {
@@ -104,9 +110,9 @@ Expected<Value> Parser::call(int depth) {
 
 Error Parser::call_head(Value& value) {
   const std::string_view op = op_info(value.op).text;
-  if (value.op == Op::kContract || is_reduction(value.op)) {
+  if (takes_equation(value.op)) {
     if (peek().kind != TokenKind::kString) {
-      return expected(fmt::format("an equation after '{}', such as \"{}\"", op,
+      return expected(fmt::format("an equation in quotes after '{}', such as \"{}\"", op,
                                   value.op == Op::kContract ? "mk,nk->mn" : "mn->n"));
     }
     value.equation = std::string(next().text);

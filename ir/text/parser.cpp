@@ -3,6 +3,8 @@
 // whether the chain is valid.
 #include "ir/text/parser.h"
 
+#include <fmt/ranges.h>
+
 #include <charconv>
 
 #include "ir/default_numerics.h"
@@ -98,7 +100,7 @@ Expected<Chain> Parser::run() {
     if (Error e = symbol()) return e;
     if (peek().is("[")) return expected("'(' (a chain has one symbol)");
   }
-  words();
+  if (Error e = words()) return e;
   if (Error e = parameters()) return e;
   if (Error e = body()) return e;
   if (peek().kind != TokenKind::kEnd) return expected("nothing after the chain's '}'");
@@ -106,17 +108,25 @@ Expected<Chain> Parser::run() {
 }
 
 // The words after the name and the symbol, in any order, each at most once.
-void Parser::words() {
-  bool found = true;
-  while (found) {
-    found = false;
-    for (const auto& [text, word] : {std::pair{"batch_invariant", &Chain::batch_invariant},
-                                     std::pair{"algebraic_norms", &Chain::algebraic_norms}}) {
-      if (chain_.*word || !accept_name(text)) continue;
-      chain_.*word = true;
-      found = true;
+Error Parser::words() {
+  constexpr std::string_view kWords[] = {"batch_invariant", "algebraic_norms"};
+  constexpr bool Chain::*kMembers[] = {&Chain::batch_invariant, &Chain::algebraic_norms};
+  while (peek().kind == TokenKind::kName) {
+    const Token word = next();
+    const size_t i = llvm::find(kWords, word.text) - std::begin(kWords);
+    if (i == std::size(kWords)) {
+      return make_error_at(
+          word.at, ErrorCode::kParse,
+          "unknown word {} before the '(' of the chain's parameters{}: use {}, or none",
+          quoted(word.text), suggestion(word.text, kWords), fmt::join(kWords, ", "));
     }
+    if (chain_.*kMembers[i]) {
+      return make_error_at(word.at, ErrorCode::kParse, "word {} is given twice: keep one",
+                           quoted(word.text));
+    }
+    chain_.*kMembers[i] = true;
   }
+  return Error::success();
 }
 
 Error Parser::symbol() {

@@ -40,7 +40,7 @@ class Parser {
   Expected<char> label(std::string_view what);
 
   // Types.
-  void words();
+  Error words();
   Error symbol();
   Error parameters();
   Error parameter();

@@ -5,6 +5,7 @@
 
 #include <cfloat>
 #include <cmath>
+#include <map>
 
 #include "ir/counted.h"
 #include "ir/default_numerics.h"
@@ -410,6 +411,17 @@ Expected<VerifiedChain> verify(Chain chain) {
   verified.info_ = std::move(context.info);
   verified.chain_ = std::move(chain);
   return verified;
+}
+
+std::vector<std::string> output_names(const VerifiedChain& chain) {
+  std::vector<std::string> names;
+  std::map<ValueId, int> seen;
+  for (const Output& output : chain.chain().outputs) {
+    const std::string& name = chain.value(output.value).name;
+    const int again = seen[output.value]++;
+    names.push_back(again == 0 ? name : fmt::format("{}.{}", name, again));
+  }
+  return names;
 }
 
 }  // namespace catenary

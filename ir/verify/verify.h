@@ -112,4 +112,7 @@ Error check_chain_name(const Chain& chain);
 // kResourceLimit), with the value's position if the chain is from text.
 Expected<VerifiedChain> verify(Chain chain);
 
+// The name of each output: that of its value. Where a value is returned again: y, y.1, y.2.
+std::vector<std::string> output_names(const VerifiedChain& chain);
+
 }  // namespace catenary

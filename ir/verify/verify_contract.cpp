@@ -308,6 +308,41 @@ Error check_labels(const VerifyContext& context, const Value& value, ValueId ten
   return Error::success();
 }
 
+namespace {
+
+// The static size of dimension `dim`; 0: there is none.
+i64 static_size(const TensorType& type, int dim) {
+  return dim >= 0 && dim < type.rank() && !type.shape[dim].symbolic ? type.shape[dim].size : 0;
+}
+
+// The size of the value's group label in an operand; 0: no operand has it.
+i64 group_size(const VerifyContext& context, const Value& value) {
+  std::string_view rest = value.equation;
+  rest = rest.substr(0, rest.find("->"));
+  for (const Use& use : value.operands) {
+    const std::string_view part = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+    const std::string_view labels = value.equation.empty() ? use.labels : part;
+    const int dim = label_index(labels, value.ragged->group);
+    if (const i64 size = static_size(context.info[use.value].type, dim)) return size;
+  }
+  return 0;
+}
+
+// How to declare the ends of the value's ragged label. A parameter that may be them keeps its name.
+std::string declared_ends(const VerifyContext& context, const Value& value) {
+  const Value& ends = context.chain.values[value.ragged->ends];
+  const TensorType& type = ends.type;
+  const bool named = ends.op == Op::kParameter && (type.rank() == 1 || type.dtype == DType::kI32);
+  i64 groups = group_size(context, value);
+  if (groups == 0 && named) groups = static_size(type, 0);
+  return fmt::format("{} '{} {}: i32[{}]'", named ? "declare it" : "name one, such as",
+                     named && ends.role == Role::kWeight ? "weight" : "input",
+                     named ? ends.name : "ends", groups > 0 ? fmt::to_string(groups) : "groups");
+}
+
+}  // namespace
+
 Error check_ends(const VerifyContext& context, const Value& value) {
   const RaggedLabel& ragged = *value.ragged;
   const Value& ends = context.chain.values[ragged.ends];
@@ -317,8 +352,8 @@ Error check_ends(const VerifyContext& context, const Value& value) {
       context.info[ragged.ends].type.strides[0] != 1) {
     return make_error_at(value.at, ErrorCode::kInvalidChain,
                          "ends {} of {} must be a parameter i32[groups] (static, contiguous, one "
-                         "group or more): declare it 'input ends: i32[4]'",
-                         quoted(ends.name), quoted(value.name));
+                         "group or more): {}",
+                         quoted(ends.name), quoted(value.name), declared_ends(context, value));
   }
   if (type.shape[0].size > kMaxGroups) {
     return make_error_at(value.at, ErrorCode::kResourceLimit,

@@ -15,10 +15,11 @@
 // those of its warp by butterflies, and those of the output's warps by shared memory:
 // f32 [lane][warp][sum].
 //
-//   timeline: PDL trigger, dependency wait | each slice combines its terms | store to shared
-//   memory,
-//     CTA barrier (all threads arrive: all slices are stored) | slice 0 combines the slices in
-//     ascending order and runs the epilogue
+//   timeline: PDL trigger, dependency wait | each slice combines its terms | stores to shared
+//   memory, CTA barrier (all threads arrive: all slices are stored) | slice 0 combines the slices
+//   in ascending order and runs the epilogue
+//   along terms: .. | butterflies in each warp | first lanes store to shared memory, CTA barrier |
+//   slice 0 combines the warps
 #pragma once
 
 #include "epilogue/group_ends.cuh"
@@ -98,10 +99,10 @@ CATENARY_DEVICE void set_term(const P& params, u64 term, i64 first, Coord& at) {
   }
 }
 
-// Adds the sums of all slices of an output, vectors of terms: those of thread 0 of its slices. All
+// Combines the results of an output's slices, vectors of terms; `total` is complete in slice 0. All
 // threads of the CTA execute it.
 template <const ReduceConfig& kConfig, int V>
-CATENARY_DEVICE void add_slices_along_terms(u32 lane, u32 slice, const Vec<V> (&sum)[kConfig.sums],
+CATENARY_DEVICE void combine_slices_along_terms(u32 lane, u32 slice, const Vec<V> (&sum)[kConfig.sums],
                                             Vec<1> (&total)[kConfig.sums]) {
   using Operator = Reduction<kConfig.op>;
   constexpr u32 kInWarp = kConfig.slices < 32 ? kConfig.slices : 32;
@@ -137,10 +138,10 @@ CATENARY_DEVICE void add_slices_along_terms(u32 lane, u32 slice, const Vec<V> (&
   }
 }
 
-// Adds the sums of all slices of an output vector, in ascending order: those of slice 0. All
+// Combines the results of an output vector's slices, in ascending order, into those of slice 0. All
 // threads of the CTA execute it.
 template <const ReduceConfig& kConfig, int V>
-CATENARY_DEVICE void add_slices(u32 lane, u32 slice, Vec<V> (&sum)[kConfig.sums]) {
+CATENARY_DEVICE void combine_slices(u32 lane, u32 slice, Vec<V> (&sum)[kConfig.sums]) {
   using Operator = Reduction<kConfig.op>;
   if constexpr (kConfig.slices > 1) {
     // The slices' sums: [slice][sum][lane][V].
@@ -236,9 +237,9 @@ CATENARY_DEVICE void reduce(const P& params) {
 
   Vec<kConfig.result_vec()> total[kConfig.sums];
   if constexpr (kAlongTerms) {
-    add_slices_along_terms<kConfig>(lane, slice, sum, total);
+    combine_slices_along_terms<kConfig>(lane, slice, sum, total);
   } else {
-    add_slices<kConfig>(lane, slice, sum);
+    combine_slices<kConfig>(lane, slice, sum);
 #pragma unroll
     for (int s = 0; s < kConfig.sums; ++s) total[s] = sum[s];
   }

@@ -41,8 +41,8 @@ CATENARY_DEVICE U32x4 ld_global_v4(const void* p) {
 }
 
 // Constant loads, of memory that no kernel writes while the chain runs. Legal before
-// griddepcontrol.wait. Volatile: NVVM would move an asm that is not above its guard, where the
-// address may be outside of the tensor (RESULTS hw-115).
+// griddepcontrol.wait. Volatile: NVVM would hoist other asm above the branch that guards it, where
+// the address may be outside of the tensor (RESULTS hw-115).
 CATENARY_DEVICE u32 ld_global_constant_u8(const void* p) {
   u32 v;
   asm volatile("ld.global.nc.u8 %0, [%1];" : "=r"(v) : "l"(p));

@@ -74,7 +74,7 @@ struct Operand {
   DType dtype = DType::kF32;  // element type in memory
   i32 vec = 1;                // elements per aligned access along the last dimension
   bool streamed = false;      // accessed once by the whole grid: caches need not keep it
-  bool weight = false;        // does not change while the chain runs: loads may move and merge
+  bool weight = false;        // does not change while the chain runs: constant loads
   bool before_wait = false;   // a weight whose load must stay above the dependency wait
   bool by_group = false;  // by the group of a ragged row: reads 0 and stores nothing without one
   i32 map = -1;           // of an output: index into Params::map of its TMA stores

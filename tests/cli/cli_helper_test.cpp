@@ -83,6 +83,27 @@ TEST_CASE("a missing helper: a warning by default, an error where it was asked f
                {"CATENARY_HELPER=maybe", "on, off"});
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("a limit of memory that lets no thread start says to raise it") {
+  Command command;
+  for (const char* bytes : {"1", "1000000", "20000000", "100000000"}) {
+    CAPTURE(bytes);
+    expect_error(
+        command(write_chain(command, "y"), kFake + fmt::format("CATENARY_HELPER_MEMORY={}", bytes)),
+        3, {"raise", "CATENARY_HELPER_MEMORY", "[out_of_memory]"});
+  }
+}
+#endif
+
+TEST_CASE("a program that is not the helper is named, with the variable that chose it") {
+  Command command;
+  for (const char* program : {"/bin/false", "/bin/cat", "/bin/true"}) {
+    expect_error(command(write_chain(command, "y"), kFake + "CATENARY_HELPER=" + program), 3,
+                 {std::string("in ") + program, "that program is not catenary-nvrtc of this build",
+                  "set CATENARY_HELPER", "[nvrtc_missing]"});
+  }
+}
+
 TEST_CASE("a helper beside the command that others may write is not started") {
   Command command;
   const std::string copy = command.path("catenary");

@@ -190,11 +190,28 @@ TEST_CASE("check --device ref says that no kernel ran") {
     CHECK(has(result.out, "PASS"));
     CHECK(has(result.out, "no kernel ran"));
   }
-  const CommandResult sampled = command("check --samples 20 " + chain("linear"), kNoCompiler);
+  const CommandResult sampled =
+      command("check --samples 20 " + chain("linear"), "CATENARY_CXX= PATH=/nonexistent");
   CHECK(sampled.exit_code == 0);
   CHECK(has(sampled.out, "no GPU and no C++ compiler for the simulator found"));
   CHECK(has(sampled.out, "no kernel ran"));
   CHECK(has(sampled.out, "384            20"));
+}
+
+TEST_CASE("outputs of one value have names of their own") {
+  Command command;
+  std::ofstream(command.path("two.chain"))
+      << "chain two(input x: bf16[4, 8]) {\n  y = silu(x)\n  return y: bf16, y: f32\n}\n";
+  const std::string file = command.path("two.chain") + " --device ref";
+  const CommandResult result = command(fmt::format("run {} --output y={} --output y.1={}", file,
+                                                   command.path("a.npy"), command.path("b.npy")));
+  CHECK_MESSAGE(result.exit_code == 0, result.err);
+  CHECK(has(result.out, "y: bf16[4, 8]"));
+  CHECK(has(result.out, "y.1: f32[4, 8]"));
+  CHECK(has(file_text(command.path("a.npy")), "V2"));
+  CHECK(has(file_text(command.path("b.npy")), "<f4"));
+  expect_error(command("run " + file + " --output z=z.npy"), 2, {"name one of y, y.1"});
+  CHECK(has(command("check " + file).out, "y.1"));
 }
 
 TEST_CASE("run writes its outputs") {
@@ -406,6 +423,8 @@ TEST_CASE("errors name the reason why the simulator cannot run") {
   Command command;
   expect_error(command("check --device sim " + chain("linear"), kNoCompiler), 3,
                {"/nonexistent/cxx", "[host_compiler_missing]"});
+  expect_error(command("check " + chain("linear"), kNoCompiler), 3,
+               {"no GPU found", "tried CATENARY_CXX=/nonexistent/cxx", "[host_compiler_missing]"});
   expect_error(command("check --device cuda " + chain("linear"), "CATENARY_DEVICE=sim"), 2,
                {"--device is cuda", "CATENARY_DEVICE is sim"});
   expect_error(command("check " + chain("linear"), "CATENARY_DEVICE=tpu"), 2, {"'tpu'"});

@@ -111,6 +111,26 @@ TEST_CASE("other spellings of a target are suggested, and one default serves eve
   CHECK(command("explain --arch sm_90" + file).out == command("explain" + file).out);
 }
 
+TEST_CASE("each target of a list is one compile, and an empty name is refused") {
+  Command command;
+  const std::string file = " " + chain("linear");
+  const std::string use = "compile --emit source -o " + command.path("out") + file + " --arch ";
+  const CommandResult once = command(use + "sm_80,sm_90a,sm_80 --arch sm_90a");
+  CHECK(once.exit_code == 0);
+  for (const char* arch : {"linear for sm_80", "linear for sm_90a"}) {
+    INFO(arch);
+    REQUIRE(has(once.out, arch));
+    CHECK(once.out.find(arch) == once.out.rfind(arch));
+  }
+  for (const char* list : {"sm_80,,sm_90a", "sm_80,", ",sm_80"}) {
+    INFO(list);
+    expect_error(command(use + list), 2,
+                 {fmt::format("--arch '{}' has an empty name", list), "[invalid_argument]"});
+  }
+  expect_error(command("cache verify --recompile" + file + " --arch sm_80,"), 2,
+               {"--arch 'sm_80,' has an empty name"});
+}
+
 TEST_CASE("errors about a chain name its file, also without a place in it") {
   Command command;
   std::ofstream(command.path("wide.chain"))

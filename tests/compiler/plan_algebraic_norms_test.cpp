@@ -152,6 +152,24 @@ TEST_CASE("explain says why the form is not taken, or that there is none") {
   CHECK(planned(layer_norm, algebraic()).form == nullptr);
 }
 
+TEST_CASE("a form that no family computes has the reasons of the families") {
+  const Plan plan =
+      planned(verified("chain c[M in 1..16] (input x: bf16[M, 64], weight g: bf16[64],\n"
+                       "    weight w: bf16[48, 64], weight v: bf16[64, 48]) {\n"
+                       "  s = rsqrt(add(mul(sum \"mk->m\"(square(x)), 0.015625), 1e-5))\n"
+                       "  n = cast(mul(mul(x @ \"mk\", s @ \"m\"), g @ \"k\"), bf16)\n"
+                       "  h = cast(silu(contract \"mk,nk->mn\"(n, w)), bf16)\n"
+                       "  y = add(contract \"mn,kn->mk\"(h, v), x)\n  return y: bf16 }"),
+              algebraic());
+  int refused = 0;
+  for (const std::string& why : plan.buckets[0].kept_apart) {
+    CAPTURE(why);
+    CHECK_FALSE(why.substr(why.size() - 2) == ": ");
+    refused += has(why, "computes 't14' on h200: skinny: it has no tile for this shape") ? 1 : 0;
+  }
+  CHECK(refused > 0);
+}
+
 TEST_CASE("batch_invariant: one form for every M") {
   for (const char* rows : {"8", "1..4096"}) {
     const Plan plan = planned(verified(layer(rows, "batch_invariant algebraic_norms ", false)));

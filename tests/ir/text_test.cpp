@@ -102,7 +102,13 @@ TEST_CASE("words of a chain come in any order, once each") {
   const Chain named = parse_ok("chain algebraic_norms" + rest);
   CHECK(named.name == "algebraic_norms");
   CHECK_FALSE(named.algebraic_norms);
-  CHECK(parse_report("chain a algebraic_norms algebraic_norms" + rest).code == ErrorCode::kParse);
+  const ErrorReport twice = parse_report("chain a algebraic_norms algebraic_norms" + rest);
+  CHECK(twice.code == ErrorCode::kParse);
+  CHECK(twice.message == "word 'algebraic_norms' is given twice: keep one");
+  CHECK(twice.at.column == 25);
+  CHECK(parse_report("chain a batch_invarient" + rest).message ==
+        "unknown word 'batch_invarient' before the '(' of the chain's parameters (did you mean "
+        "'batch_invariant'?): use batch_invariant, algebraic_norms, or none");
 }
 
 TEST_CASE("batch_invariant follows the symbol, and is no reserved word") {
@@ -389,7 +395,15 @@ const BadText kBadTexts[] = {
     {"chain c() { y = constant(1e999) }", 1, 26, "'1e999' is outside the range"},
     {"chain c(input x: f32) { y = cast(x, bf17) }", 1, 37, "unknown dtype 'bf17'"},
     {"chain c(input x: f32) { y = cast(x) }", 1, 35, "the dtype to cast to"},
-    {"chain c(input x: f32) { y = sum(x) }", 1, 32, "expected an equation after 'sum'"},
+    {"chain c(input x: f32) { y = swish(x) }", 1, 29, "'swish' (did you mean 'silu'?): use one of"},
+    {"chain c(input x: f32) { y = matmul(x, x) }", 1, 29, "(did you mean 'contract'?)"},
+    {"chain c(input x: f32) { y = sum(x) }", 1, 32,
+     "expected an equation in quotes after 'sum', such as \"mn->n\", found '('"},
+    {"chain c(input x: f32) { y = sum mk->m (x) }", 1, 33, "an equation in quotes after 'sum'"},
+    {"chain c(input x: f32) { y = relu(reduce_max mk->m (x)) }", 1, 45,
+     "an equation in quotes after 'reduce_max'"},
+    {"chain c(input x: f32) { y = contract mk,nk->mn (x, x) }", 1, 38,
+     "expected an equation in quotes after 'contract', such as \"mk,nk->mn\", found 'mk'"},
     {"chain c(input x: f32) { y = add \"m\"(x, x) }", 1, 33, "before the operands of 'add'"},
     {"chain c(input x: f32) { y = contract \"k,k->\" bf16 (x, x) }", 1, 46, "expected '('"},
     {"chain c(input x: f32) { y = contract \"k,k->(x, x)\n }", 1, 38, "has no end"},

@@ -341,7 +341,9 @@ TEST_CASE("a helper that is not there, is of another build, or does not run") {
   std::ofstream(script) << "#!/bin/sh\nexit 7\n";
   auto ended = find_nvrtc({.use = HelperUse::kRequired, .program = script}, {});
   REQUIRE_FALSE(ended);
-  CHECK(take_report(ended.takeError()).code == ErrorCode::kCompilerEnded);
+  const ErrorReport report = take_report(ended.takeError());
+  CHECK(report.code == ErrorCode::kNvrtcMissing);
+  CHECK_MESSAGE(has(report.message, "it ended with status 7"), report.message);
   // Preferred: one warning, and this process compiles.
   std::string warning;
   auto here = find_nvrtc({.use = HelperUse::kPreferred, .program = "/nonexistent/x"},

@@ -184,6 +184,14 @@ Error HelperProcess::ended(const std::string& what) {
                       "{}: NVRTC crashed by signal {}{}{}; choose another tile or split the chain",
                       what, signal, line.empty() ? "" : ": ", line);
   }
+  if (signal == 0 && status >= 0 && greeting_.templates.empty()) {
+    return make_error(
+        ErrorCode::kNvrtcMissing,
+        "{}: that program is not catenary-nvrtc of this build, as it ended with status "
+        "{} and no greeting; set CATENARY_HELPER to the path of the right one, or to "
+        "off to compile in this process",
+        what, status);
+  }
   return make_error(ErrorCode::kCompilerEnded,
                     "{}: NVRTC's process was ended from outside ({} {}); try again", what,
                     signal == 0 ? "status" : "signal", signal == 0 ? status : signal);

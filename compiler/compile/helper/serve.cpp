@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <system_error>
 #include <thread>
 
 #include "compiler/compile/helper/message.h"
@@ -57,7 +58,16 @@ int answer_jobs(int socket, const Nvrtc& nvrtc) {
 }  // namespace
 
 int serve(int socket) {
-  std::thread(watch, socket).detach();
+  // With less, a thread may have no stack.
+  if (Error error = check_nvrtc_memory()) {
+    send_message(socket, error_bytes(take_report(std::move(error))));
+    return 0;
+  }
+  try {
+    std::thread(watch, socket).detach();
+  } catch (const std::system_error&) {
+    return kHelperNoMemory;
+  }
   Expected<const Nvrtc*> nvrtc = Nvrtc::get();
   if (!nvrtc) {
     send_message(socket, error_bytes(take_report(nvrtc.takeError())));

@@ -84,8 +84,8 @@ struct Reduction {
   i64 inner = 1;
 };
 
-// The same where vectors are of terms: neighbouring threads read neighbouring vectors, and each has
-// four of them if it can.
+// The shape of a sum along its terms: each thread has four vectors if there are enough, and
+// neighbouring threads read neighbouring vectors.
 void choose_shape_along_terms(const Program& prologue, i64 terms, ReduceConfig& config) {
   constexpr i64 kThreads = 256, kMostThreads = 512, kVectors = 4;
   const i64 inner = config.size.at[kMaxDims - 1].size;
