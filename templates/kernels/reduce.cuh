@@ -102,8 +102,9 @@ CATENARY_DEVICE void set_term(const P& params, u64 term, i64 first, Coord& at) {
 // Combines the results of an output's slices, vectors of terms; `total` is complete in slice 0. All
 // threads of the CTA execute it.
 template <const ReduceConfig& kConfig, int V>
-CATENARY_DEVICE void combine_slices_along_terms(u32 lane, u32 slice, const Vec<V> (&sum)[kConfig.sums],
-                                            Vec<1> (&total)[kConfig.sums]) {
+CATENARY_DEVICE void combine_slices_along_terms(u32 lane, u32 slice,
+                                                const Vec<V> (&sum)[kConfig.sums],
+                                                Vec<1> (&total)[kConfig.sums]) {
   using Operator = Reduction<kConfig.op>;
   constexpr u32 kInWarp = kConfig.slices < 32 ? kConfig.slices : 32;
   constexpr u32 kWarps = kConfig.slices / kInWarp;  // of an output
