@@ -199,7 +199,7 @@ inline constexpr Mutant kGemmMutants[] = {
     // Work tiles, the dependency wait, groups.
     {.name = "spare_cta_continues",
      .planted = "CTAs past the tiles of the symbol's value do not return",
-     .base = "symbol as columns",
+     .base = "symbol as rows and columns",
      .file = "scheduler/tile_scheduler.cuh",
      .text = "work.valid = work.valid && batch == 0;",
      .in_place = "",
@@ -213,7 +213,7 @@ inline constexpr Mutant kGemmMutants[] = {
      .faults = "unwritten_output"},
     {.name = "early_exit_without_wait",
      .planted = "CTAs without a tile return before the dependency wait",
-     .base = "symbol as columns",
+     .base = "symbol as rows and columns",
      .file = "kernels/gemm_sm80.cuh",
      .text = "  griddepcontrol_wait();\n\n  const WorkTile work = find_work_tile<kConfig>(params, "
              "ctas.index);\n"
