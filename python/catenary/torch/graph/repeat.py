@@ -34,8 +34,8 @@ def may_repeat(region: Region, node: Node, excluded: Container[Node]) -> bool:
 
 
 def reads_less(region: Region, node: Node, excluded: Container[Node]) -> bool:
-    """Whether the tensors that an outer node is computed from, but for those that the region reads anyway, are fewer
-    bytes than the node. No: a size depends on data."""
+    """Whether the tensors that an outer node is computed from are fewer bytes than the node. Tensors that the region
+    reads anyway do not count. Where a size depends on data, they are not."""
     known = {read.node for read in region.reads}
     if node in known or not may_repeat(region, node, excluded):
         return False
