@@ -303,7 +303,7 @@ class DirectCall {
     Reference check(py_.PyObject_Call(direct_.options.admit, tensors.get(), nullptr));
     if (check.get() == nullptr) return cleared();
     if (check.get() == py_._Py_NoneStruct) return false;
-    Reference evicted;  // rarely true; to let go of it may run Python
+    Reference evicted;  // released last, since that may run Python
     if (admission.checks.size() >= kMostChecks) {
       evicted = std::move(admission.checks.back());
       admission.checks.pop_back();

@@ -292,10 +292,7 @@ class Chain:
             raise ArgumentError(
                 f"a size of {who} is the symbol, and the chain has none: declare it with Chain.symbol(name, lo, hi)"
             )
-        dims = tuple(
-            _native.SYMBOL if n is symbol else integer(n, f"size {i} of {who}")
-            for i, n in enumerate(shape)
-        )
+        dims = tuple(_native.SYMBOL if n is symbol else integer(n, f"size {i} of {who}") for i, n in enumerate(shape))
         steps = None if strides is None else integers(strides, f"the strides of {who}")
         if steps is not None and len(steps) != len(dims):
             raise ArgumentError(

@@ -452,6 +452,18 @@ def test_a_size_that_depends_on_data_has_no_hint():
         hint(ShapeEnv().create_unbacked_symint())
 
 
+@pytest.mark.parametrize("rows", [True, False])
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+def test_a_product_of_a_size_that_depends_on_data_is_left(near, rows):
+    def f(x, mask, w):
+        picked = x[mask]
+        return torch.relu(picked @ w) if rows else x[:4] @ picked.t()
+
+    x, mask, w = torch.randn(40, 64), torch.arange(40) % 3 > 0, torch.randn(64, 96)
+    near(compiled(f)(x, mask, w), f(x, mask, w))
+    assert [d.reason for d in ct.decisions] == ["a size depends on data"]
+
+
 def test_axes():
     axes = Axes()
     rows, width = axes.add(12), axes.add(5)

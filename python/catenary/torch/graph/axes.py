@@ -27,6 +27,11 @@ def hint(size: Any) -> int:
     return int(size.node.hint)
 
 
+def has_hints(tensor: Any) -> bool:
+    """Whether no size of a tensor depends on data."""
+    return all(isinstance(size, int) or size.node.has_hint() for size in tensor.shape)
+
+
 def elements(tensor: Any) -> int:
     """Of a tensor, with the hints of its sizes."""
     return math.prod(hint(size) for size in tensor.shape)

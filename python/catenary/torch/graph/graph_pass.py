@@ -18,7 +18,7 @@ from catenary.chain import Chain
 from catenary.errors import ArgumentError, Error
 from catenary.torch import operators
 from catenary.torch.graph import cost
-from catenary.torch.graph.axes import Mismatch, hint
+from catenary.torch.graph.axes import Mismatch, has_hints, hint
 from catenary.torch.graph.early_start import EarlyStarts
 from catenary.torch.graph.kept_chains import keep, register_kept
 from catenary.torch.graph.lower import Lowered, insert, lower
@@ -166,6 +166,8 @@ class _Run:
         device = product.meta["val"].device
         if _on_host(device) and self.accept != "always":
             return self._left(product, [product], "CPU tensors: the reference is no replacement for a compiled kernel")
+        if not all(has_hints(node.meta["val"]) for node in (product, *product.all_input_nodes)):
+            return self._left(product, [product], "a size depends on data")
         if (
             hint(product.meta["val"].shape[-1]) < LEAST
             or hint(product.args[PRODUCTS[product.target][0]].meta["val"].shape[-1]) == 1
