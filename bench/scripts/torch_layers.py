@@ -17,7 +17,6 @@ bytes read and written.
 """
 
 import argparse
-import datetime
 import json
 import statistics
 from pathlib import Path
@@ -26,7 +25,7 @@ import torch
 import torch.nn.functional as F
 
 import catenary
-from torch_models import MODE, Replay, commit, in_turns, time_us
+from torch_models import MODE, Replay, commit, in_turns, time_us, timestamp
 
 EPSILON = 1e-5
 # width, columns of Q, of K and V, width of the MLP (0: none of these layers), biases of QKV and O
@@ -216,7 +215,7 @@ def main(arguments=None):
     engines = [catenary.Engine(device=None if device.type == "cuda" else "sim", algebraic_norms=one) for one in (False, True)]
     record = {"kind": "decoder layers", "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
               "torch": torch.__version__, "cuda": torch.version.cuda, "catenary": catenary.__version__, "commit": commit(),
-              "date": datetime.date.today().isoformat(), "mode": MODE, "rounds": options.rounds, "layers": options.layers,
+              "date": timestamp(), "mode": MODE, "rounds": options.rounds, "layers": options.layers,
               "dtype": "bf16", "copy_tbs": round(options.copy_tbs, 4), "table": []}
     for model in options.models.split(","):
         for rows in map(int, options.rows.split(",")):

@@ -306,7 +306,7 @@ def main():
     ct.register_with_transformers()
     record = {"kind": "whole models", "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
               "torch": torch.__version__, "transformers": hf.__version__, "cuda": torch.version.cuda,
-              "catenary": catenary.__version__, "commit": commit(), "date": datetime.date.today().isoformat(),
+              "catenary": catenary.__version__, "commit": commit(), "date": timestamp(),
               "mode": MODE, "rounds": options.rounds, "dtype": "bf16", "context": options.context, "rows": []}
     for name in options.models.split(","):
         make, workloads = MODELS[name]
@@ -334,6 +334,11 @@ def main():
             gc.collect()
             if device == "cuda":
                 torch.cuda.empty_cache()
+
+
+def timestamp():
+    """UTC, with the time: report.py orders the records of one day by it."""
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def commit():

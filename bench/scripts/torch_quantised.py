@@ -17,7 +17,6 @@ same run, which counts the bytes read and written.
 """
 
 import argparse
-import datetime
 import json
 import statistics
 from pathlib import Path
@@ -27,7 +26,7 @@ import torch.nn.functional as F
 
 import catenary
 from torch_layers import copy_tbs
-from torch_models import Replay, commit, in_turns
+from torch_models import Replay, commit, in_turns, timestamp
 
 # N x K
 SHAPES = ((4096, 4096), (8192, 8192), (28672, 4096), (4096, 14336), (37888, 3584))
@@ -182,7 +181,7 @@ def main(arguments=None):
     options.copy_tbs = copy_tbs(device)
     record = {"kind": "quantised peers", "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
               "torch": torch.__version__, "cuda": torch.version.cuda, "catenary": catenary.__version__, "commit": commit(),
-              "date": datetime.date.today().isoformat(), "rounds": options.rounds, "copy_tbs": round(options.copy_tbs, 4),
+              "date": timestamp(), "rounds": options.rounds, "copy_tbs": round(options.copy_tbs, 4),
               "table": []}
     for bits in (int(name.removeprefix("int")) for name in options.formats.split(",")):
         for n, k in shapes:

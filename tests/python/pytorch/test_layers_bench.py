@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """bench/scripts/torch_layers.py at tiny sizes: its chains compute what its modules do; what differs is not timed."""
 
+import datetime
 import json
 import sys
 
@@ -14,7 +15,9 @@ import torch_layers
 def row_of(tmp_path, model, *contenders):
     out = tmp_path / "record.json"
     torch_layers.main([str(out), "--tiny", "--models", model, "--rows", "3", "--contenders", ",".join(contenders)])
-    (row,) = json.loads(out.read_text())["table"]
+    record = json.loads(out.read_text())
+    datetime.datetime.strptime(record["date"], "%Y-%m-%dT%H:%M:%SZ")  # with the time: records of one day have an order
+    (row,) = record["table"]
     return row["contenders"]
 
 
