@@ -7,11 +7,13 @@
 #include "kernels/skinny_dequant_ring.cuh"
 #include "ptx/convert.cuh"
 #include "ptx/global.cuh"
+#include "ptx/mma.cuh"
 #include "ptx/shared.cuh"
 
 namespace catenary {
 
-// X of a chunk: lane 4 g + t has row 8 j + g, columns 8 t to 8 t + 7 of each 32.
+// X of a chunk, as B of the two MMAs of each 32 columns: x and y of the first one, z and w of the
+// second. ptx/mma.cuh has the layout, columns j x 8 to j x 8 + 7 of D are rows of X.
 template <const SkinnyDequantConfig& kConfig>
 struct DequantX {
   static constexpr int kHalves = kConfig.chunk_blocks() * 2;
@@ -22,18 +24,24 @@ struct DequantX {
   // may be subtracted from them.
   CATENARY_DEVICE DequantX(const DequantRing<kConfig>& ring, i32 chunk) {
     constexpr bool kWhole = kConfig.space.k.size % kConfig.chunk_columns() == 0;
-    const i32 row = static_cast<i32>(threadIdx.x % 32 / 4);
+    const i32 g = static_cast<i32>(threadIdx.x % 32 / 4);
     const i32 first = chunk % kConfig.loads.x_chunks * kConfig.chunk_columns();
-    const u32 from = ring.x_stage(chunk / kConfig.loads.x_chunks) + row * kConfig.x_pitch() +
-                     first * 2 + threadIdx.x % 4 * 16;
+    const u32 from = ring.x_stage(chunk / kConfig.loads.x_chunks) + first * 2 +
+                     threadIdx.x % 32 / 8 * 16;
     const i64 left = ring.columns - i64{chunk} * kConfig.chunk_columns();
 #pragma unroll
     for (int j = 0; j < kColumnTiles; ++j) {
+      // ldmatrix: lane l gives the address of row l % 8 of matrix l / 8. Lanes past m give the
+      // last row's.
+      const i32 given = 8 * j + static_cast<i32>(threadIdx.x % 8);
+      const i32 row = given < ring.x_rows ? given : ring.x_rows - 1;
 #pragma unroll
       for (int h = 0; h < kHalves; ++h) {
         half[h][j] = {0, 0, 0, 0};
-        if (row + 8 * j < ring.x_rows && (kWhole || h * 32 < left))
-          half[h][j] = ld_shared_v4(from + j * 8 * kConfig.x_pitch() + h * 64);
+        // The same in all lanes.
+        if (!kWhole && h * 32 >= left) continue;
+        const U32x4 v = ldmatrix_x4(from + row * kConfig.x_pitch() + h * 64);
+        if (8 * j + g < ring.x_rows) half[h][j] = v;
       }
     }
   }

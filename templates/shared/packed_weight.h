@@ -3,15 +3,14 @@
 // host and device.
 //
 // A matrix of rows x columns (N x K) is cut into tiles of 16 rows and 64 columns, row tiles
-// outermost; rows and columns past its end are 0. A tile is A of four mma.sync.m16n8k16
-// (templates/ptx/mma.cuh). Lane 4 g + t has rows g and g + 8, and columns 8 t to 8 t + 7 of each
-// 32, so that it reads 16 adjacent bytes of a 16-bit X. MMA j of these 32 columns takes columns 8 t
-// + 4 j to 8 t + 4 j + 3:
+// outermost; rows and columns past its end are 0. A tile is A of four MMAs of 16 columns, in the
+// order of K (templates/ptx/mma.cuh; a warp's 16 rows of wgmma are the same). Lane 4 g + t has, of
+// MMA j:
 //
 //   register   row     columns
-//   a0         g       8 t + 4 j, + 1
+//   a0         g       16 j + 2 t, + 1
 //   a1         g + 8   the same
-//   a2         g       8 t + 4 j + 2, + 3
+//   a2         g       16 j + 2 t + 8, + 9
 //   a3         g + 8   the same
 //
 //   4 bits  a lane has 16 bytes, one 32-bit word per MMA: nibble i holds the first column of
@@ -47,14 +46,13 @@ constexpr i32 packed_tile_bytes(DType dtype) {
 constexpr i64 packed_index(DType dtype, i64 row, i64 column, i64 columns) {
   const i64 tile =
       row / kPackedRows * packed_tiles(columns, kPackedColumns) + column / kPackedColumns;
-  const i64 half = column % kPackedColumns / 32;
-  const i64 lane = row % 8 * 4 + column % 32 / 8;
-  const i64 mma = column % 8 / 4;
-  const i64 reg = row % kPackedRows / 8 + column % 4 / 2 * 2;
+  const i64 mma = column % kPackedColumns / 16;
+  const i64 lane = row % 8 * 4 + column % 8 / 2;
+  const i64 reg = row % kPackedRows / 8 + column % 16 / 8 * 2;
   const i64 high = column % 2;
   const i64 start = tile * kPackedRows * kPackedColumns;
-  if (dtype_info(dtype).bits == 4) return start + lane * 32 + half * 16 + mma * 8 + reg + high * 4;
-  return start + half * 512 + lane * 16 + mma * 8 + reg / 2 * 4 + reg % 2 + high * 2;
+  if (dtype_info(dtype).bits == 4) return start + lane * 32 + mma * 8 + reg + high * 4;
+  return start + mma / 2 * 512 + lane * 16 + mma % 2 * 8 + reg / 2 * 4 + reg % 2 + high * 2;
 }
 
 }  // namespace catenary

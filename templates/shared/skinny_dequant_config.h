@@ -122,10 +122,9 @@ struct SkinnyDequantConfig {
   constexpr i32 stage_blocks() const { return loads.stage_chunks * chunk_blocks(); }
   constexpr i32 run_bytes() const { return stage_blocks() * tile_bytes(); }
   constexpr i32 stage_bytes() const { return runs() * run_bytes(); }
-  // A stage of X: its rows, `x_pitch` apart. A quarter of a warp reads 64 adjacent bytes of two
-  // rows, which are then in different banks.
+  // A stage of X: its rows, `x_pitch` apart: 16 bytes each of eight rows are in different banks.
   constexpr i32 x_columns() const { return loads.x_chunks * chunk_columns(); }
-  constexpr i32 x_pitch() const { return x_columns() * 2 + 64; }
+  constexpr i32 x_pitch() const { return x_columns() * 2 + 16; }
   constexpr i32 x_rows() const {
     return space.m.size < tile.columns ? static_cast<i32>(space.m.size) : tile.columns;
   }

@@ -161,22 +161,24 @@ TEST_CASE("the packed layout holds every element once") {
 
 // Words by hand from the table of shared/packed_weight.h.
 TEST_CASE("golden positions of the packed layout") {
-  // Row 0: lane 0, word 0, nibble 0; columns 1, 2, 4 and 8: the high half, a2, the second MMA,
-  // lane 1.
+  // Row 0: lane 0, word 0, nibble 0; columns 1, 2, 8 and 16: the high half, lane 1, a2, the second
+  // MMA.
   CHECK(packed_index(DType::kI4, 0, 0, 128) == 0);
   CHECK(packed_index(DType::kI4, 0, 1, 128) == 4);
-  CHECK(packed_index(DType::kI4, 0, 2, 128) == 2);
-  CHECK(packed_index(DType::kI4, 0, 4, 128) == 8);
-  CHECK(packed_index(DType::kI4, 0, 8, 128) == 32);
+  CHECK(packed_index(DType::kI4, 0, 2, 128) == 32);
+  CHECK(packed_index(DType::kI4, 0, 4, 128) == 64);
+  CHECK(packed_index(DType::kI4, 0, 8, 128) == 2);
+  CHECK(packed_index(DType::kI4, 0, 16, 128) == 8);
   CHECK(packed_index(DType::kI4, 0, 32, 128) == 16);
   CHECK(packed_index(DType::kI4, 0, 64, 128) == 1024);
   CHECK(packed_index(DType::kI4, 1, 0, 128) == 4 * 32);
   CHECK(packed_index(DType::kI4, 8, 0, 128) == 1);
   CHECK(packed_index(DType::kI4, 16, 0, 128) == 2048);
   CHECK(packed_index(DType::kI8, 0, 1, 128) == 2);
-  CHECK(packed_index(DType::kI8, 0, 2, 128) == 4);
-  CHECK(packed_index(DType::kI8, 0, 4, 128) == 8);
-  CHECK(packed_index(DType::kI8, 0, 8, 128) == 16);
+  CHECK(packed_index(DType::kI8, 0, 2, 128) == 16);
+  CHECK(packed_index(DType::kI8, 0, 4, 128) == 32);
+  CHECK(packed_index(DType::kI8, 0, 8, 128) == 4);
+  CHECK(packed_index(DType::kI8, 0, 16, 128) == 8);
   CHECK(packed_index(DType::kI8, 0, 32, 128) == 512);
   CHECK(packed_index(DType::kI8, 8, 0, 128) == 1);
 }

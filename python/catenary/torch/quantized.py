@@ -230,13 +230,13 @@ def unpack(weight: Tensor, kind: Kind) -> Tensor:
     """The integers of a packed weight, int8 [rows, columns]: `packed_index` of the packed layout as a permutation."""
     tiles = (-(-kind.rows // _TILE_ROWS), -(-kind.columns // _TILE_COLUMNS))
     if kind.dtype == "i8":
-        # half, row % 8, column / 8 % 4, mma, pair, column % 2, row / 8 -> rows, then columns
-        values = weight.view(torch.int8).view(*tiles, 2, 8, 4, 2, 2, 2, 2).permute(0, 8, 3, 1, 2, 4, 5, 6, 7)
+        # column / 32, row % 8, column / 2 % 4, column / 16 % 2, column / 8 % 2, column % 2, row / 8
+        values = weight.view(torch.int8).view(*tiles, 2, 8, 4, 2, 2, 2, 2).permute(0, 8, 3, 1, 2, 5, 6, 4, 7)
     else:
-        # row % 8, column / 8 % 4, half, mma, column % 2, pair; row / 8 is the half of a byte
+        # row % 8, column / 2 % 4, column / 16, column % 2, column / 8 % 2; row / 8 is the half of a byte
         bytes = weight.view(torch.uint8)
-        values = torch.stack((bytes & 15, bytes >> 4), -1).view(*tiles, 8, 4, 2, 2, 2, 2, 2)
-        values = values.permute(0, 8, 2, 1, 4, 3, 5, 7, 6)
+        values = torch.stack((bytes & 15, bytes >> 4), -1).view(*tiles, 8, 4, 4, 2, 2, 2)
+        values = values.permute(0, 7, 2, 1, 4, 6, 3, 5)
     values = values.reshape(tiles[0] * _TILE_ROWS, tiles[1] * _TILE_COLUMNS)[: kind.rows, : kind.columns]
     if kind.dtype == "i4":
         return (values ^ 8).to(torch.int8) - 8
