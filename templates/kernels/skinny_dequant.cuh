@@ -32,10 +32,10 @@
 
 #include "epilogue/operand.cuh"
 #include "epilogue/ops.cuh"
+#include "kernels/dequant_unpack.cuh"
 #include "kernels/skinny_cluster.cuh"
 #include "kernels/skinny_dequant_operands.cuh"
 #include "kernels/skinny_dequant_ring.cuh"
-#include "kernels/skinny_dequant_unpack.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/math.cuh"
 #include "ptx/sync.cuh"
@@ -85,33 +85,6 @@ struct DequantSums {
           total[run][j][e] = fma_rn(numbers.scale(run, 0, e / 2), total[run][j][e], 0.0f);
       }
     }
-  }
-};
-
-// This lane's words of q of a K block at shared address `tile`, in the order of the MMAs: one per
-// MMA for 4 bits, two for 8 bits.
-template <const SkinnyDequantConfig& kConfig>
-struct DequantBlock {
-  static constexpr bool k8Bit = kConfig.w.dtype == DType::kI8;
-  u32 words[k8Bit ? 8 : 4];
-
-  CATENARY_DEVICE explicit DequantBlock(u32 tile) {
-    const u32 from = tile + threadIdx.x % 32 * 16;
-#pragma unroll
-    for (int i = 0; i < (k8Bit ? 2 : 1); ++i) {
-      const U32x4 v = ld_shared_v4(from + i * 512);
-      words[i * 4] = v.x;
-      words[i * 4 + 1] = v.y;
-      words[i * 4 + 2] = v.z;
-      words[i * 4 + 3] = v.w;
-    }
-  }
-
-  // A of MMA `mma`, 0 to 3, with its zeros subtracted.
-  CATENARY_DEVICE U32x4 fragment(int mma, u32 upper, u32 lower) const {
-    if constexpr (k8Bit)
-      return unpack_fragment<kConfig>(words[mma * 2], words[mma * 2 + 1], upper, lower);
-    return unpack_fragment<kConfig>(words[mma], 0, upper, lower);
   }
 };
 

@@ -2,35 +2,9 @@
 // The config of `skinny_dequant`.
 #pragma once
 
-#include "shared/config.h"
-#include "shared/packed_weight.h"
+#include "shared/dequant_operand.h"
 
 namespace catenary {
-
-// Scales or zeros: one number for each row of W and each block of columns.
-struct BlockNumbers {
-  i32 slot = 0;
-  DType dtype = DType::kF32;
-  i64 stride_row = 0;      // elements
-  i64 stride_block = 0;    // elements from one block of columns to the next
-  i64 stride_group = 0;    // of the group of ragged rows
-  Dims stride_batch = {};  // right-aligned batch dimensions; 0: label absent
-  constexpr bool operator==(const BlockNumbers&) const = default;
-};
-
-// W = (q - zero) * scale; q is in the packed layout (shared/packed_weight.h).
-struct DequantOperand {
-  i32 slot = 0;
-  DType dtype = DType::kI4;  // kI8, kI4 or kU4
-  i64 block_columns = 128;   // a multiple of 32, or all of K
-  BlockNumbers scale = {};   // kBF16, kF16 or kF32
-  bool has_zero = false;
-  BlockNumbers zero = {};  // kI8
-  // Elements from one matrix q to another, padding included.
-  i64 stride_group = 0;
-  Dims stride_batch = {};
-  constexpr bool operator==(const DequantOperand&) const = default;
-};
 
 // The part of D that a CTA computes: up to row_tiles x 16 rows of W, and of W2, and `columns` rows
 // of X. Its warps divide K.

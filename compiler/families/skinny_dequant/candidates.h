@@ -11,8 +11,6 @@ namespace catenary {
 // Rows of X that the family takes at most, of ragged groups in the mean: a lane of each warp loads
 // one.
 inline constexpr i64 kSkinnyDequantRows = 32;
-// Columns of K at most: they are counted in 32 bits.
-inline constexpr i64 kSkinnyDequantColumns = i64{1} << 30;
 
 // "dequant8t2s3b2x1b8c2n66": warps along K, most row tiles of W (and of W2) of a CTA, stages of q
 // and chunks of K in each, stages of X and chunks in each, CTAs of a cluster, slices of N. The last

@@ -5,27 +5,11 @@
 
 #include "compiler/emit/emit_program.h"
 #include "compiler/emit/fields.h"
+#include "compiler/families/dequant_operand.h"
 #include "compiler/families/skinny_dequant/candidates.h"
 
 namespace catenary {
 namespace {
-
-BlockNumbers numbers(const BlockOperand& o) {
-  return {o.slot, o.dtype, o.stride_row, o.stride_column, o.stride_group, o.stride_batch};
-}
-
-DequantOperand weight(const ContractionOperand& b) {
-  DequantOperand w;
-  w.slot = b.memory.slot;
-  w.dtype = b.dtype;
-  w.block_columns = b.dequant->block.columns;
-  w.scale = numbers(b.dequant->scale);
-  w.has_zero = b.dequant->zero.has_value();
-  if (w.has_zero) w.zero = numbers(*b.dequant->zero);
-  w.stride_group = b.memory.stride_group;
-  w.stride_batch = b.memory.stride_batch;
-  return w;
-}
 
 bool has_groups(const ContractionProblem& p) { return p.ragged.kind != Ragged::kNone; }
 
@@ -43,9 +27,9 @@ SkinnyDequantConfig make_config(const ContractionProblem& p) {
   SkinnyDequantConfig c;
   c.space = p.space;
   c.x = p.a[0].memory;
-  c.w = weight(p.b[0]);
+  c.w = dequant_operand(p.b[0]);
   c.dual = p.is_dual();
-  if (c.dual) c.w2 = weight(p.b[1]);
+  if (c.dual) c.w2 = dequant_operand(p.b[1]);
   c.ragged = p.ragged;
   c.loads.w_is_weight = !has_groups(p) && llvm::all_of(p.b, [](const auto& b) { return b.weight; });
   return c;
@@ -69,23 +53,6 @@ GridRule grid_rule(const SkinnyDequantConfig& c, i64 symbol) {
   const i64 fixed = c.k_slices() * c.schedule.n_slices;
   if (c.has_groups()) return group_grid(c.space, c.ragged.num_groups, fixed, symbol);
   return tile_grid(c.space, c.tile.columns, std::max<i64>(c.space.n.size, 1), fixed, 0, symbol);
-}
-
-Fields fields_of(const BlockNumbers& n) {
-  Fields fields;
-  fields.add("slot", n.slot).add("dtype", n.dtype).add("stride_row", n.stride_row);
-  fields.add("stride_block", n.stride_block)
-      .add_unless_default("stride_group", n.stride_group, BlockNumbers().stride_group);
-  return fields.add_unless_default("stride_batch", n.stride_batch, BlockNumbers().stride_batch);
-}
-
-Fields fields_of(const DequantOperand& w) {
-  Fields fields;
-  fields.add("slot", w.slot).add("dtype", w.dtype).add("block_columns", w.block_columns);
-  fields.add("scale", fields_of(w.scale));
-  if (w.has_zero) fields.add("has_zero", true).add("zero", fields_of(w.zero));
-  fields.add_unless_default("stride_group", w.stride_group, DequantOperand().stride_group);
-  return fields.add_unless_default("stride_batch", w.stride_batch, DequantOperand().stride_batch);
 }
 
 Fields fields_of(const SkinnyDequantTile& t) {
@@ -117,59 +84,14 @@ std::string config_text(const SkinnyDequantConfig& c) {
   return fields.str();
 }
 
-// What of a dequantised operand the kernel does not read; empty: it reads all.
-std::string weight_refusal(const ContractionProblem& p, const ContractionOperand& w) {
-  const DequantisedOperand& dequant = *w.dequant;
-  const std::string& q = p.slots[w.memory.slot].name;
-  if (!dequant.packed) {
-    return fmt::format(
-        "'{}' is not in the packed layout: declare it packed, and pass what "
-        "ctn_repack makes of it",
-        q);
-  }
-  if (!dequant.rows_by_k) {
-    return fmt::format(
-        "the last two labels of '{}' are not one of the result's columns and the summed one: "
-        "contract it as \"mk,nk->mn\" or, with a matrix for each group, \"gmk,gnk->gmn\"",
-        q);
-  }
-  if (p.slots[w.memory.slot].align < 16) {
-    return fmt::format("'{}' is aligned to {} bytes: align it to 16", q,
-                       p.slots[w.memory.slot].align);
-  }
-  if (w.dtype != DType::kI8 && w.dtype != DType::kI4 && w.dtype != DType::kU4) {
-    return fmt::format("'{}' is {}: it reads i8, i4 and u4", q, dtype_text(w.dtype));
-  }
-  if (dequant.block.rows != 1) {
-    return fmt::format("{} rows of '{}' share a scale: give every row its own", dequant.block.rows,
-                       q);
-  }
-  if (dequant.block.columns % 32 != 0 && dequant.block.columns < p.size.k) {
-    return fmt::format("{} columns of '{}' share a scale: make that a multiple of 32",
-                       dequant.block.columns, q);
-  }
-  if (dequant.zero && dequant.zero->dtype != DType::kI8) {
-    return fmt::format("the zeros of '{}' are {}: pass them as i8", q,
-                       dtype_text(dequant.zero->dtype));
-  }
-  return "";
-}
-
 // The sizes that the kernel takes.
 std::string size_refusal(const ContractionProblem& p) {
-  const bool exact = p.space.k_outer == 1 && p.space.k.scale == 0 && p.space.n.scale == 0 &&
-                     p.space.n.size > 0 && p.space.k.size > 0 && p.space.k.size % 32 == 0 &&
-                     llvm::all_of(p.space.batch.at, [](const Extent& e) { return e.scale == 0; });
-  if (!exact) return "it takes exact sizes, and K in whole multiples of 32";
+  if (std::string refusal = dequant_size_refusal(p); !refusal.empty()) return refusal;
   if (rows_of_x(p) > kSkinnyDequantRows) {
     if (!has_groups(p))
       return fmt::format("M is {}: it takes at most {} rows", p.size.m, kSkinnyDequantRows);
     return fmt::format("M is {} in {} groups: it takes at most {} rows of a group in the mean",
                        p.size.m, p.ragged.num_groups, kSkinnyDequantRows);
-  }
-  if (p.space.k.size > kSkinnyDequantColumns) {
-    return fmt::format("K is {}: it takes at most {} columns", p.space.k.size,
-                       kSkinnyDequantColumns);
   }
   return "";
 }
@@ -191,12 +113,8 @@ class SkinnyDequantFamily final : public ContractionFamily {
                           llvm::function_ref<i32(i32)> renumber) const override {
     SkinnyDequantConfig c = config.get<SkinnyDequantConfig>();
     c.x.slot = renumber(c.x.slot);
-    for (DequantOperand* w : {&c.w, &c.w2}) {
-      if (w == &c.w2 && !c.dual) continue;
-      w->slot = renumber(w->slot);
-      w->scale.slot = renumber(w->scale.slot);
-      if (w->has_zero) w->zero.slot = renumber(w->zero.slot);
-    }
+    renumber_slots(c.w, renumber);
+    if (c.dual) renumber_slots(c.w2, renumber);
     if (c.has_groups()) c.ragged.group_ends_slot = renumber(c.ragged.group_ends_slot);
     return c;
   }
@@ -220,7 +138,7 @@ class SkinnyDequantFamily final : public ContractionFamily {
     if (!x.k_major || x.stride_k != 1 || x.copy_bytes != 16)
       return {"it reads rows of the activations in 16-byte vectors along K"};
     for (const ContractionOperand& w : p.b) {
-      if (std::string refusal = weight_refusal(p, w); !refusal.empty()) return {refusal};
+      if (std::string refusal = dequant_refusal(p, w); !refusal.empty()) return {refusal};
     }
     return {};
   }

@@ -16,7 +16,8 @@
 #include "ptx/bits.cuh"
 #include "ptx/convert.cuh"
 #include "ptx/half2.cuh"
-#include "shared/skinny_dequant_config.h"
+#include "ptx/shared.cuh"
+#include "shared/dequant_operand.h"
 
 namespace catenary {
 
@@ -29,14 +30,14 @@ CATENARY_DEVICE u32 subtract_pair(u32 a, u32 b) {
 
 // Whether a widened integer has an offset, the power of two and the flipped sign bit, that is
 // subtracted with the zero; else it is exact already.
-template <const SkinnyDequantConfig& kConfig>
+template <const auto& kConfig>
 constexpr bool has_offset() {
   if (kConfig.space.math == MathMode::kF16) return true;
   return kConfig.w.dtype == DType::kU4 || (kConfig.w.dtype == DType::kI4 && !kConfig.w.has_zero);
 }
 
 // Two equal numbers of X's dtype: what is subtracted from every integer of a block.
-template <const SkinnyDequantConfig& kConfig>
+template <const auto& kConfig>
 CATENARY_DEVICE u32 offset_pair(i32 zero) {
   constexpr bool kBF16 = kConfig.space.math == MathMode::kBF16;
   constexpr i32 kSign = kConfig.w.dtype == DType::kU4 ? 0 : kConfig.w.dtype == DType::kI4 ? 8 : 128;
@@ -46,7 +47,7 @@ CATENARY_DEVICE u32 offset_pair(i32 zero) {
 }
 
 // The integers in the halves of `word`, in bits 0 to 3 of each for 4 bits, in bits 0 to 7 for 8.
-template <const SkinnyDequantConfig& kConfig>
+template <const auto& kConfig>
 CATENARY_DEVICE u32 widen_pair(u32 word) {
   constexpr MathMode kMath = kConfig.space.math;
   constexpr DType kQ = kConfig.w.dtype;
@@ -65,7 +66,7 @@ CATENARY_DEVICE u32 widen_pair(u32 word) {
 }
 
 // Register i of an A fragment. Four bits: one word for all four registers. Eight bits: two.
-template <const SkinnyDequantConfig& kConfig>
+template <const auto& kConfig>
 CATENARY_DEVICE u32 widen_register(u32 word0, u32 word1, int i) {
   if constexpr (kConfig.w.dtype == DType::kI8) {
     return widen_pair<kConfig>((i < 2 ? word0 : word1) >> i % 2 * 8);
@@ -75,7 +76,7 @@ CATENARY_DEVICE u32 widen_register(u32 word0, u32 word1, int i) {
 }
 
 // The fragment, with `upper` subtracted from rows g and `lower` from rows g + 8.
-template <const SkinnyDequantConfig& kConfig>
+template <const auto& kConfig>
 CATENARY_DEVICE U32x4 unpack_fragment(u32 word0, u32 word1, u32 upper, u32 lower) {
   u32 a[4];
 #pragma unroll
@@ -87,5 +88,32 @@ CATENARY_DEVICE U32x4 unpack_fragment(u32 word0, u32 word1, u32 upper, u32 lower
   }
   return {a[0], a[1], a[2], a[3]};
 }
+
+// This lane's words of q of a K block at shared address `tile`, in the order of the MMAs: one per
+// MMA for 4 bits, two for 8 bits.
+template <const auto& kConfig>
+struct DequantBlock {
+  static constexpr bool k8Bit = kConfig.w.dtype == DType::kI8;
+  u32 words[k8Bit ? 8 : 4];
+
+  CATENARY_DEVICE explicit DequantBlock(u32 tile) {
+    const u32 from = tile + threadIdx.x % 32 * 16;
+#pragma unroll
+    for (int i = 0; i < (k8Bit ? 2 : 1); ++i) {
+      const U32x4 v = ld_shared_v4(from + i * 512);
+      words[i * 4] = v.x;
+      words[i * 4 + 1] = v.y;
+      words[i * 4 + 2] = v.z;
+      words[i * 4 + 3] = v.w;
+    }
+  }
+
+  // A of MMA `mma`, 0 to 3, with its zeros subtracted.
+  CATENARY_DEVICE U32x4 fragment(int mma, u32 upper, u32 lower) const {
+    if constexpr (k8Bit)
+      return unpack_fragment<kConfig>(words[mma * 2], words[mma * 2 + 1], upper, lower);
+    return unpack_fragment<kConfig>(words[mma], 0, upper, lower);
+  }
+};
 
 }  // namespace catenary

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// The candidate list, and what each needs of a target.
+#include "compiler/families/gemm_dequant/candidates.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <optional>
+
+#include "compiler/families/gemm_dequant/cost.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace catenary {
+namespace {
+
+// Shared memory that a CTA takes beside its own.
+constexpr i64 kReservedSmem = 1024;
+constexpr int kClusters[] = {1, 2, 4, 8};
+constexpr i32 kMostColumns = 128;
+constexpr int kMostStages = 8;
+
+i64 largest_multiple(i64 value, i64 of) { return value / of * of; }
+
+// CTAs per SM; 0: the config does not fit.
+int resident_ctas(const Target& target, const GemmDequantConfig& c) {
+  constexpr i64 kMostRegisters = 255;
+  const i64 warps = c.threads() / 32;
+  // Registers are given to warps in units of 256.
+  const auto fits = [&](i64 ctas) {
+    const i64 registers = largest_multiple(65536 / (ctas * warps * 32), 8);
+    return std::min(registers, kMostRegisters) >= estimated_registers(c);
+  };
+  const i64 by_smem = target.smem_per_sm / (c.smem_bytes() + kReservedSmem);
+  i64 ctas = std::min({by_smem, i64{2048} / c.threads(), i64{4}});
+  while (ctas > 0 && !fits(ctas)) --ctas;
+  return c.smem_bytes() <= target.smem_per_cta ? static_cast<int>(ctas) : 0;
+}
+
+// Every CTA has a k-tile and a row tile, and a second stage where it has several k-tiles: a stage
+// is released after the next one has arrived.
+bool holds(const GemmDequantConfig& c) {
+  const bool one_k_tile = ceil_div(c.k_tiles(), c.k_slices()) == 1;
+  return (c.loads.stages > 1 || one_k_tile) && c.k_tiles() >= c.k_slices() && c.runs() <= 32 &&
+         c.tile.columns <= 256 && c.schedule.warpgroups % c.num_accumulators() == 0 &&
+         c.fragments() * c.loads.stage_blocks % 2 == 0 && c.schedule.n_slices <= c.n_tiles() &&
+         c.tile.row_tiles == ceil_div(c.n_tiles(), c.schedule.n_slices);
+}
+
+std::string describe(const GemmDequantConfig& c, int ctas) {
+  return fmt::format(
+      "{} rows of W{} x {} of X, {} warpgroups, {} stages of {} columns, {} KiB shared, {} CTAs "
+      "per SM{}",
+      c.rows(), c.dual ? " and of W2" : "", c.tile.columns, c.schedule.warpgroups, c.loads.stages,
+      c.stage_columns(), c.smem_bytes() / 1024, ctas,
+      c.schedule.cluster_k > 1 ? fmt::format(", cluster split-K {}", c.schedule.cluster_k) : "");
+}
+
+// Nothing: the config does not hold the problem, or the target not `least_ctas` of its CTAs per SM.
+std::optional<Candidate> as_candidate(const GemmDequantProblem& problem, const Target& target,
+                                      const GemmDequantConfig& c, int least_ctas) {
+  if (!holds(c)) return std::nullopt;
+  const int ctas = resident_ctas(target, c);
+  if (ctas < least_ctas) return std::nullopt;
+  return Candidate{{"gemm_dequant", tile_name(c), 1},
+                   c,
+                   ctas,
+                   predict_gemm_dequant(problem, target, c, ctas),
+                   describe(c, ctas),
+                   "",
+                   SumOrder::kOther};
+}
+
+// A CTA's row tiles follow from slices of N, where the name has them, and else the slices from
+// them.
+bool read_name(const std::string& name, GemmDequantConfig& c) {
+  int length = 0;
+  const int read =
+      std::sscanf(name.c_str(), "packed%dt%dx%ds%db%d%n", &c.schedule.warpgroups, &c.tile.row_tiles,
+                  &c.tile.columns, &c.loads.stages, &c.loads.stage_blocks, &length);
+  if (read != 5) return false;
+  llvm::StringRef rest = llvm::StringRef(name).drop_front(static_cast<size_t>(length));
+  const auto within = [](i64 value, i64 hi) { return value >= 1 && value <= hi; };
+  if (!within(c.tile.row_tiles, 32) || !within(c.schedule.warpgroups, 4)) return false;
+  c.schedule.n_slices = ceil_div(c.n_tiles(), c.tile.row_tiles);
+  if (rest.consume_front("c") && rest.consumeInteger(10, c.schedule.cluster_k)) return false;
+  if (rest.consume_front("n") && rest.consumeInteger(10, c.schedule.n_slices)) return false;
+  return within(c.tile.columns, 256) && c.tile.columns % 8 == 0 && within(c.loads.stages, 16) &&
+         within(c.loads.stage_blocks, 8) && within(c.schedule.cluster_k, 8) &&
+         within(c.schedule.n_slices, c.n_tiles()) &&
+         std::has_single_bit(static_cast<u32>(c.schedule.cluster_k)) && tile_name(c) == name;
+}
+
+// The deepest pipeline with which `ctas` CTAs fit an SM: at least three stages, or the whole
+// k-slice.
+std::optional<Candidate> deepest(const GemmDequantProblem& problem, const Target& target,
+                                 GemmDequantConfig c, int ctas) {
+  const i64 k_tiles = ceil_div(c.k_tiles(), c.k_slices());
+  const i64 most = std::min<i64>(k_tiles, kMostStages);
+  for (i64 stages = most; stages >= std::min<i64>(most, 3); --stages) {
+    c.loads.stages = static_cast<i32>(stages);
+    if (auto candidate = as_candidate(problem, target, c, ctas)) return candidate;
+  }
+  return std::nullopt;
+}
+
+// Rows of X of a CTA: all, or equal parts of at most kMostColumns, and of half as many.
+std::vector<i32> column_counts(i64 m) {
+  std::vector<i32> counts;
+  for (const i64 most : {kMostColumns, kMostColumns / 2}) {
+    const i64 tiles = ceil_div(std::max<i64>(m, 1), most);
+    const i32 columns =
+        static_cast<i32>(ceil_div(ceil_div(std::max<i64>(m, 1), tiles), i64{8}) * 8);
+    if (!llvm::is_contained(counts, columns)) counts.push_back(columns);
+  }
+  return counts;
+}
+
+// Numbers of slices of N to try: those that give each SM a whole number of CTAs, and those of whole
+// fragments.
+std::vector<i64> slice_counts(const GemmDequantProblem& problem, const Target& target,
+                              const GemmDequantConfig& c, i64 most_row_tiles) {
+  constexpr i64 kMostPerSm = 4;
+  const i64 shares = problem.batch * c.schedule.cluster_k *
+                     ceil_div(std::max<i64>(problem.m, 1), i64{c.tile.columns});
+  std::vector<i64> counts;
+  const auto add = [&](i64 slices) {
+    const i64 tiles = ceil_div(c.n_tiles(), std::clamp<i64>(slices, 1, c.n_tiles()));
+    // As many as these row tiles need: equal slices where N divides.
+    const i64 equal = ceil_div(c.n_tiles(), tiles);
+    const i64 kept = equal * 8 < slices * 7 && slices <= c.n_tiles() ? slices : equal;
+    if (tiles <= most_row_tiles && !llvm::is_contained(counts, kept)) counts.push_back(kept);
+  };
+  for (i64 per_sm = 1; per_sm <= kMostPerSm; ++per_sm)
+    add(std::max<i64>(per_sm * target.sm_count / shares, 1));
+  const i64 fragment = 4 * c.weight_warpgroups();
+  for (i64 tiles = fragment; tiles <= most_row_tiles; tiles += fragment)
+    add(ceil_div(c.n_tiles(), tiles));
+  return counts;
+}
+
+}  // namespace
+
+std::string tile_name(const GemmDequantConfig& c) {
+  std::string name = fmt::format("packed{}t{}x{}s{}b{}", c.schedule.warpgroups, c.tile.row_tiles,
+                                 c.tile.columns, c.loads.stages, c.loads.stage_blocks);
+  if (c.schedule.cluster_k > 1) name += fmt::format("c{}", c.schedule.cluster_k);
+  if (c.schedule.n_slices != ceil_div(c.n_tiles(), c.tile.row_tiles))
+    name += fmt::format("n{}", c.schedule.n_slices);
+  return name;
+}
+
+std::vector<Candidate> gemm_dequant_candidates(const GemmDequantProblem& problem,
+                                               const Target& target, const TileRequest& request) {
+  std::vector<Candidate> candidates;
+  if (request.split_k > 1) return candidates;
+  GemmDequantConfig base = problem.base;
+  if (!request.tile.empty()) {
+    if (read_name(request.tile, base)) {
+      if (auto candidate = as_candidate(problem, target, base, 1)) candidates.push_back(*candidate);
+    }
+    return candidates;
+  }
+  llvm::StringSet<> names;
+  const auto add = [&](GemmDequantConfig c, i64 most_row_tiles, int ctas) {
+    for (const i64 slices : slice_counts(problem, target, c, most_row_tiles)) {
+      c.schedule.n_slices = slices;
+      c.tile.row_tiles = static_cast<i32>(ceil_div(c.n_tiles(), slices));
+      auto candidate = deepest(problem, target, c, ctas);
+      if (candidate && names.insert(candidate->id.tile).second)
+        candidates.push_back(std::move(*candidate));
+    }
+  };
+  const int warpgroups[] = {2, 1};
+  for (const i32 columns : column_counts(problem.m)) {
+    for (const int groups : warpgroups) {
+      if (groups < base.num_accumulators()) continue;
+      for (const int cluster : kClusters) {
+        for (const int blocks : {2, 4}) {
+          GemmDequantConfig c = base;
+          c.tile.columns = columns;
+          c.schedule.warpgroups = groups;
+          c.schedule.cluster_k = cluster;
+          c.loads.stage_blocks = blocks;
+          const i64 most =
+              std::min<i64>(i64{4} * c.weight_warpgroups() * 4, 32 / base.num_accumulators());
+          for (const int ctas : {1, 2, 3}) add(c, most, ctas);
+        }
+      }
+    }
+  }
+  return candidates;
+}
+
+std::optional<Candidate> gemm_dequant_candidate_like(const GemmDequantProblem& problem,
+                                                     const Target& target,
+                                                     const GemmDequantConfig& shared) {
+  GemmDequantConfig c = problem.base;
+  if (shared.runs() % c.num_accumulators() != 0) return std::nullopt;
+  const bool w_is_weight = c.loads.w_is_weight;
+  c.tile = shared.tile;
+  c.loads = shared.loads;
+  c.loads.w_is_weight = w_is_weight;
+  c.schedule = shared.schedule;
+  // Its share of the joint weight's slices, or as many as its row tiles need.
+  const i64 share = shared.schedule.n_slices * c.n_tiles() * c.num_accumulators() /
+                    (shared.n_tiles() * shared.num_accumulators());
+  const i64 least = ceil_div(c.n_tiles(), shared.runs() / c.num_accumulators());
+  c.schedule.n_slices = std::clamp(share, least, c.n_tiles());
+  c.tile.row_tiles = static_cast<i32>(ceil_div(c.n_tiles(), c.schedule.n_slices));
+  return as_candidate(problem, target, c, 1);
+}
+
+}  // namespace catenary
