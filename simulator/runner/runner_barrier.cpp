@@ -69,9 +69,9 @@ void Runner::barrier(u32 id, u32 threads, bool wait, Site site) {
 }
 
 // Registers per thread at the start: the most that ptxas may use under
-// __launch_bounds__(threads, 1).
-static u32 initial_registers(u32 threads) {
-  return std::min(255u, kRegisterFile / threads) / 8 * 8;
+// __launch_bounds__(threads, min_ctas).
+static u32 initial_registers(const Launch& launch) {
+  return std::min(255u, kRegisterFile / (launch.threads * launch.min_ctas)) / 8 * 8;
 }
 
 void Runner::set_max_registers(u32 count, bool increase, Site site) {
@@ -84,9 +84,8 @@ void Runner::set_max_registers(u32 count, bool increase, Site site) {
     fault(FaultKind::kRegisters, site,
           "sets {} registers: multiples of 8 from 24 to 256 are allowed", count);
   }
-  const u32 threads = grid_of(thread).launch->threads;
-  if (cta.registers.empty())
-    cta.registers.assign(cta.warpgroups.size(), initial_registers(threads));
+  const u32 initial = initial_registers(*grid_of(thread).launch);
+  if (cta.registers.empty()) cta.registers.assign(cta.warpgroups.size(), initial);
   std::bitset<128> all_lanes;
   all_lanes.set();
   const u32 group = thread.index / 128;
@@ -105,7 +104,7 @@ void Runner::set_max_registers(u32 count, bool increase, Site site) {
   }
   // Blocks until enough registers are free (9.7.17.5); the pool is what the CTA started with.
   while (true) {
-    const u32 pool = initial_registers(threads) * static_cast<u32>(cta.warpgroups.size());
+    const u32 pool = initial * static_cast<u32>(cta.warpgroups.size());
     u32 used = 0;
     for (u32 g = 0; g < cta.registers.size(); ++g) used += g == group ? count : cta.registers[g];
     if (used <= pool) break;

@@ -7,7 +7,7 @@
 //
 //     warpgroup 0: fragments 0, 2, ..   warpgroup 1: fragments 1, 3, ..   64 rows each
 //     dual: warpgroup 0 has W, warpgroup 1 W2
-//     the last warp loads
+//     a warpgroup before them loads
 //
 //   shared memory: | stage 0 | stage 1 | ... | DSMEM partials | mbarriers |
 //   a stage:       | box of X, K block 0 | K block 1 | run of q, row tile 0 | row tile 1 | ... |
@@ -16,8 +16,8 @@
 //   barrier          arrivals              phase       meaning
 //   full of a stage  lane 0, load warp     i / stages  q and X of k-tile i have arrived
 //   empty            mma warps             i / stages  k-tile i has been read
-//   CTA              all threads           -           barriers are initialised; the stages have
-//                                                      been read; the sums are stored
+//   CTA              all threads           -           barriers are initialised
+//   named, mma       mma threads           -           the stages have been read; sums are stored
 //   partials         thread 0              0           partials of the other CTAs have arrived
 //   cluster          all threads, start    -           all CTAs have their mbarrier
 //   cluster          all threads, end      -           what the CTAs sent has been read
@@ -51,11 +51,11 @@ CATENARY_DEVICE u32 partials_of(u32 from, u32 to) {
 
 // Sends the sums of columns that other CTAs store, a column each thread.
 template <const GemmDequantConfig& kConfig>
-CATENARY_DEVICE void send_columns(const GemmDequantWork& work, u32 rank) {
+CATENARY_DEVICE void send_columns(const GemmDequantWork& work, u32 rank, u32 thread) {
   constexpr u32 kCtas = kConfig.schedule.cluster_k;
 #pragma unroll 1
-  for (u32 column = threadIdx.x; column < static_cast<u32>(work.columns);
-       column += kConfig.threads()) {
+  for (u32 column = thread; column < static_cast<u32>(work.columns);
+       column += kConfig.mma_threads()) {
     const u32 to = column % kCtas;
     if (to == rank) continue;
     const u32 address = partials_of<kConfig>(rank, to) + column / kCtas * kConfig.sum_pitch();
@@ -91,7 +91,8 @@ CATENARY_DEVICE Vec<kConfig.vec> sum_vector(u32 rank, u32 index, u32 offset) {
 
 // Runs the epilogue on the columns that this CTA stores, a vector of rows a thread at a time.
 template <const GemmDequantConfig& kConfig, class Epilogue, class P>
-CATENARY_DEVICE void store_columns(const P& params, const GemmDequantWork& work, u32 rank) {
+CATENARY_DEVICE void store_columns(const P& params, const GemmDequantWork& work, u32 rank,
+                                   u32 thread) {
   constexpr u32 kPerColumn = kConfig.rows() / kConfig.vec;
   const u32 count = static_cast<u32>(stored_columns<kConfig>(work, rank)) * kPerColumn;
   const i64 first = work.tile0 * kPackedRows;
@@ -102,7 +103,7 @@ CATENARY_DEVICE void store_columns(const P& params, const GemmDequantWork& work,
   for (int b = 1; b <= kConfig.space.batch_rank; ++b)
     at.dim[kMaxDims - 2 - b] = work.batch[kMaxDims - b];
 #pragma unroll 1
-  for (u32 i = threadIdx.x; i < count; i += kConfig.threads()) {
+  for (u32 i = thread; i < count; i += kConfig.mma_threads()) {
     const u32 column = i / kPerColumn;
     const u32 row = i % kPerColumn * kConfig.vec;
     const i64 left = end - (first + row);
@@ -145,10 +146,44 @@ CATENARY_DEVICE void check_gemm_dequant_config() {
                 "W2 has the dtypes and blocks of W");
 }
 
+// The mma warpgroups: the sums of the CTA's k-slice, those of the cluster, and the epilogue.
+// `thread`, `warp`: among theirs.
+template <const GemmDequantConfig& kConfig, class Epilogue, class P>
+CATENARY_DEVICE void run_mma_warpgroups(const P& params, const GemmDequantWork& work, u32 rank,
+                                        u32 warp) {
+  constexpr i32 kCtas = kConfig.schedule.cluster_k;
+  const u32 thread = threadIdx.x - 128;
+  const GemmDequantRows<kConfig> rows(work, warp);
+  GemmDequantSums<kConfig> sums;
+  sum_k_tiles<kConfig>(params, work, rows, sums);
+  // All mma threads arrive: the stages have been read.
+  named_barrier_sync<1>(kConfig.mma_threads());
+  store_sums<kConfig>(rows, sums);
+  // bulk_copy_cluster reads the sums in the async proxy (PTX ISA 8.3).
+  if constexpr (kCtas > 1) fence_proxy_async_shared();
+  // All mma threads arrive: the sums are stored.
+  named_barrier_sync<1>(kConfig.mma_threads());
+  if constexpr (kCtas > 1) {
+    cluster_wait();
+    send_columns<kConfig>(work, rank, thread);
+    mbarrier_wait(GemmDequantStages<kConfig>::partials_barrier(), 0);
+    // The warp converges: the cluster barrier is aligned.
+    warp_barrier();
+    // What this CTA sends is read until then.
+    cluster_arrive_relaxed();
+  }
+  store_columns<kConfig, Epilogue>(params, work, rank, thread);
+  if constexpr (kCtas > 1) {
+    warp_barrier();
+    cluster_wait();
+  }
+}
+
 template <const GemmDequantConfig& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void gemm_dequant(const P& params, const CtaRange& ctas = whole_grid()) {
   using Stages = GemmDequantStages<kConfig>;
   constexpr i32 kCtas = kConfig.schedule.cluster_k;
+  constexpr bool kMoves = kConfig.moves_registers();
   check_gemm_dequant_config<kConfig>();
   griddepcontrol_launch_dependents();
   const i64 m = extent_at_launch(kConfig.space.m, params);
@@ -166,34 +201,22 @@ CATENARY_DEVICE void gemm_dequant(const P& params, const CtaRange& ctas = whole_
   cta_barrier();
 
   const u32 warp = warp_index();
-  if (warp == static_cast<u32>(kConfig.mma_warps())) {
-    GemmDequantLoader<kConfig>(params, work).run(params);
-    // All threads arrive, here and below: the stages have been read.
-    cta_barrier();
+  if (warp < 4) {
+    if constexpr (kMoves) set_max_registers_decrease<kConfig.kLoadRegisters>();
+    if (warp == 0) {
+      GemmDequantLoader<kConfig>(params, work).run(params);
+    } else {
+      griddepcontrol_wait();
+    }
+    if constexpr (kCtas > 1) {
+      warp_barrier();
+      cluster_wait();
+      cluster_arrive_relaxed();
+      cluster_wait();
+    }
   } else {
-    const GemmDequantRows<kConfig> rows(work, warp);
-    GemmDequantSums<kConfig> sums;
-    sum_k_tiles<kConfig>(params, work, rows, sums);
-    cta_barrier();
-    store_sums<kConfig>(rows, sums);
-    // bulk_copy_cluster reads the sums in the async proxy (PTX ISA 8.3).
-    if constexpr (kCtas > 1) fence_proxy_async_shared();
-  }
-  // All threads arrive: the sums are stored.
-  cta_barrier();
-  if constexpr (kCtas > 1) {
-    cluster_wait();
-    send_columns<kConfig>(work, rank);
-    mbarrier_wait(Stages::partials_barrier(), 0);
-    // The warp converges: the cluster barrier is aligned.
-    warp_barrier();
-    // What this CTA sends is read until then.
-    cluster_arrive_relaxed();
-  }
-  store_columns<kConfig, Epilogue>(params, work, rank);
-  if constexpr (kCtas > 1) {
-    warp_barrier();
-    cluster_wait();
+    if constexpr (kMoves) set_max_registers_increase<kConfig.mma_registers()>();
+    run_mma_warpgroups<kConfig, Epilogue>(params, work, rank, warp - 4);
   }
 }
 

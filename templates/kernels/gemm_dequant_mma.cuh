@@ -149,12 +149,13 @@ struct GemmDequantNumberLoader {
 };
 
 template <const GemmDequantConfig& kConfig>
-CATENARY_DEVICE void wgmma_dequant(float (&d)[kConfig.tile.columns / 2], const U32x4& a, u64 b) {
+CATENARY_DEVICE void wgmma_dequant(float (&d)[kConfig.tile.columns / 2], const U32x4& a, u64 b,
+                                   bool scale_d) {
   if constexpr (kConfig.space.math == MathMode::kBF16) {
-    wgmma_bf16_registers<kConfig.tile.columns>(d, a, b, true);
+    wgmma_bf16_registers<kConfig.tile.columns>(d, a, b, scale_d);
   } else {
     static_assert(kConfig.space.math == MathMode::kF16, "q is multiplied in 16 bits");
-    wgmma_f16_registers<kConfig.tile.columns>(d, a, b, true);
+    wgmma_f16_registers<kConfig.tile.columns>(d, a, b, scale_d);
   }
 }
 
@@ -169,7 +170,7 @@ struct GemmDequantSums {
   float open[kOpen > 0 ? kOpen : 1][kCount] = {};
   float scale[kOpen > 0 ? kOpen : 1][2] = {};  // of the open sums: rows g and g + 8
 
-  // Adds the open sums to those of a fragment, scaled, and clears them. Their MMAs are waited for.
+  // Adds the open sums to those of a fragment, scaled. Their MMAs are waited for.
   CATENARY_DEVICE void add_open(int fragment) {
     wgmma_wait<0>();
 #pragma unroll
@@ -178,18 +179,19 @@ struct GemmDequantSums {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
         total[fragment][i] = fma_rn(scale[o][i / 2 % 2], open[o][i], total[fragment][i]);
-        open[o][i] = 0;
       }
     }
   }
 
-  // The four MMAs of a step; `x`: descriptor of its box.
-  CATENARY_DEVICE void multiply(int fragment, const Fragment& a, u64 x) {
+  // The four MMAs of a step; `x`: descriptor of its box; `opens`: the first of an open sum. No
+  // other instruction clears it: ptxas would wait for every MMA.
+  CATENARY_DEVICE void multiply(int fragment, const Fragment& a, u64 x, bool opens) {
     wgmma_fence();
 #pragma unroll
     for (int mma = 0; mma < 4; ++mma) {
       float(&d)[kCount] = kOpen == 0 ? total[fragment] : open[kOpen == 2 ? mma / 2 : 0];
-      wgmma_dequant<kConfig>(d, a[mma], advance_descriptor(x, static_cast<u32>(mma * 32)));
+      const bool first = kOpen == 2 ? mma % 2 == 0 : kOpen == 1 && opens && mma == 0;
+      wgmma_dequant<kConfig>(d, a[mma], advance_descriptor(x, static_cast<u32>(mma * 32)), !first);
     }
     wgmma_commit();
   }
@@ -250,7 +252,7 @@ CATENARY_DEVICE void multiply_k_tile(i32 i, i32 blocks, const GemmDequantRows<kC
     const int block = step % kBlocks;
     unpack_step<kConfig>(stage, rows, numbers, fragment, block, kWhole || block < blocks,
                          a[step % 2]);
-    if constexpr (sums.kOpen > 0) {
+    if constexpr (kConfig.open_sums() > 0) {
       // The step before ended a part: of the k-tile before where this is the first.
       if (block % kPartBlocks == 0) {
         sums.add_open(step == 0 ? kFragments - 1 : (step - 1) / kBlocks);
@@ -263,7 +265,8 @@ CATENARY_DEVICE void multiply_k_tile(i32 i, i32 blocks, const GemmDequantRows<kC
       }
     }
     const u32 x = stage + static_cast<u32>(block * kConfig.box_bytes());
-    sums.multiply(fragment, a[step % 2], wgmma_descriptor(x, 0, 1024, Swizzle::k128));
+    sums.multiply(fragment, a[step % 2], wgmma_descriptor(x, 0, 1024, Swizzle::k128),
+                  block % kPartBlocks == 0);
     // The registers of the step before are written next.
     wgmma_wait<1>();
     if (step == 0 && i > 0) {

@@ -25,6 +25,7 @@ struct GemmDequantSchedule {
   i32 warpgroups = 2;  // mma warpgroups: they divide the rows; in a dual GEMM each has one weight
   i32 cluster_k = 1;   // cluster split-K: CTAs that divide K
   i64 n_slices = 1;    // slices of N: its row tiles are divided evenly among them
+  i32 ctas_per_sm = 1;
   constexpr bool operator==(const GemmDequantSchedule&) const = default;
 };
 
@@ -43,9 +44,22 @@ struct GemmDequantConfig {
   i32 vec = 8;  // columns of D (rows of W) that one thread takes at a time in the epilogue
   constexpr bool operator==(const GemmDequantConfig&) const = default;
 
-  // The last warp loads.
+  // The first warpgroup loads.
   constexpr i32 mma_warps() const { return schedule.warpgroups * 4; }
-  constexpr i32 threads() const { return (mma_warps() + 1) * 32; }
+  constexpr i32 mma_threads() const { return schedule.warpgroups * 128; }
+  constexpr i32 threads() const { return mma_threads() + 128; }
+  // Registers of a thread at launch, and those of an mma thread after setmaxnreg has moved the rest
+  // of the load warpgroup's to it.
+  static constexpr i32 kLoadRegisters = 32, kMostRegisters = 240;
+  constexpr i32 launch_registers() const {
+    return 65536 / (threads() * schedule.ctas_per_sm) / 8 * 8;
+  }
+  constexpr bool moves_registers() const { return launch_registers() < kMostRegisters; }
+  constexpr i32 mma_registers() const {
+    const i32 share = (launch_registers() * (1 + schedule.warpgroups) - kLoadRegisters) /
+                      schedule.warpgroups / 8 * 8;
+    return share < kMostRegisters ? share : kMostRegisters;
+  }
   constexpr i32 num_accumulators() const { return dual ? 2 : 1; }
   constexpr DequantOperand weight(int i) const { return i == 0 ? w : w2; }
   constexpr i64 batch() const {

@@ -21,21 +21,16 @@ constexpr int kClusters[] = {1, 2, 4, 8};
 constexpr i32 kMostColumns = 128;
 constexpr int kMostStages = 8;
 
-i64 largest_multiple(i64 value, i64 of) { return value / of * of; }
-
-// CTAs per SM; 0: the config does not fit.
-int resident_ctas(const Target& target, const GemmDequantConfig& c) {
-  constexpr i64 kMostRegisters = 255;
-  const i64 warps = c.threads() / 32;
-  // Registers are given to warps in units of 256.
-  const auto fits = [&](i64 ctas) {
-    const i64 registers = largest_multiple(65536 / (ctas * warps * 32), 8);
-    return std::min(registers, kMostRegisters) >= estimated_registers(c);
-  };
+// CTAs per SM, with the registers of which they keep their sums; 0: the config does not fit.
+int resident_ctas(const Target& target, GemmDequantConfig c) {
+  if (c.smem_bytes() > target.smem_per_cta) return 0;
   const i64 by_smem = target.smem_per_sm / (c.smem_bytes() + kReservedSmem);
-  i64 ctas = std::min({by_smem, i64{2048} / c.threads(), i64{4}});
-  while (ctas > 0 && !fits(ctas)) --ctas;
-  return c.smem_bytes() <= target.smem_per_cta ? static_cast<int>(ctas) : 0;
+  for (int ctas = static_cast<int>(std::min({by_smem, i64{2048} / c.threads(), i64{4}})); ctas > 0;
+       --ctas) {
+    c.schedule.ctas_per_sm = ctas;
+    if (c.mma_registers() >= estimated_registers(c)) return ctas;
+  }
+  return 0;
 }
 
 // Every CTA has a k-tile and a row tile, and a second stage where it has several k-tiles: a stage
@@ -59,10 +54,11 @@ std::string describe(const GemmDequantConfig& c, int ctas) {
 
 // Nothing: the config does not hold the problem, or the target not `least_ctas` of its CTAs per SM.
 std::optional<Candidate> as_candidate(const GemmDequantProblem& problem, const Target& target,
-                                      const GemmDequantConfig& c, int least_ctas) {
+                                      GemmDequantConfig c, int least_ctas) {
   if (!holds(c)) return std::nullopt;
   const int ctas = resident_ctas(target, c);
   if (ctas < least_ctas) return std::nullopt;
+  c.schedule.ctas_per_sm = ctas;
   return Candidate{{"gemm_dequant", tile_name(c), 1},
                    c,
                    ctas,
@@ -172,10 +168,10 @@ std::vector<Candidate> gemm_dequant_candidates(const GemmDequantProblem& problem
         candidates.push_back(std::move(*candidate));
     }
   };
-  const int warpgroups[] = {2, 1};
+  const int warpgroups[] = {2, 1, 3, 4};
   for (const i32 columns : column_counts(problem.m)) {
     for (const int groups : warpgroups) {
-      if (groups < base.num_accumulators()) continue;
+      if (groups % base.num_accumulators() != 0) continue;
       for (const int cluster : kClusters) {
         for (const int blocks : {2, 4}) {
           GemmDequantConfig c = base;

@@ -80,7 +80,7 @@ Fields fields_of(const GemmDequantLoads& l) {
 Fields fields_of(const GemmDequantSchedule& s) {
   Fields fields;
   fields.add("warpgroups", s.warpgroups).add("cluster_k", s.cluster_k);
-  return fields.add("n_slices", s.n_slices);
+  return fields.add("n_slices", s.n_slices).add("ctas_per_sm", s.ctas_per_sm);
 }
 
 std::string config_text(const GemmDequantConfig& c) {
