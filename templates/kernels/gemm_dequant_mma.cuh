@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// An mma warp of `gemm_dequant`: scales and zeros of its rows, A of the MMAs from q, and the sums.
+// A warp of `gemm_dequant`: scales and zeros of its rows, A of the MMAs from q, and the sums.
 //
-//   step: a K block of a fragment, four MMAs. While they run, the next step's q is unpacked to
-//   other registers.
+//   step: a K block of a fragment, four MMAs
+//     load q | wait for the MMAs of the step before, scale and add what they ended | unpack | MMAs
 //
-//     unpack s | wait, scale and add what s - 1 ended | MMAs s | wait for MMAs s - 1 | ...
+// A warp issues MMAs with A in registers one after the other as the tensor core takes them, so that
+// other warpgroups have to fill its time for all else (RESULTS dequant-8).
 #pragma once
 
 #include "kernels/dequant_unpack.cuh"
@@ -17,29 +18,6 @@
 #include "ptx/wgmma_registers.cuh"
 
 namespace catenary {
-
-// Which row tiles a warp has: those of one weight, every weight_warpgroups() x 4th.
-template <const GemmDequantConfig& kConfig>
-struct GemmDequantRows {
-  i32 weight;  // 0: W, 1: W2
-  i32 first;   // row tile of fragment 0
-  i32 tiles;   // of the CTA
-
-  CATENARY_DEVICE GemmDequantRows(const GemmDequantWork& work, u32 warp) : tiles(work.tiles) {
-    const i32 warpgroup = static_cast<i32>(warp / 4);
-    weight = kConfig.dual ? warpgroup / kConfig.weight_warpgroups() : 0;
-    first = warpgroup % kConfig.weight_warpgroups() * 4 + static_cast<i32>(warp % 4);
-  }
-  CATENARY_DEVICE i32 row_tile(int fragment) const {
-    return first + fragment * 4 * kConfig.weight_warpgroups();
-  }
-  // The same in all lanes.
-  CATENARY_DEVICE bool has(int fragment) const { return row_tile(fragment) < tiles; }
-  // The run of a stage.
-  CATENARY_DEVICE i32 run(int fragment) const {
-    return weight * kConfig.tile.row_tiles + row_tile(fragment);
-  }
-};
 
 // A stride of W or W2.
 CATENARY_DEVICE i64 stride_of(bool second, i64 of_w, i64 of_w2) {
@@ -170,9 +148,8 @@ struct GemmDequantSums {
   float open[kOpen > 0 ? kOpen : 1][kCount] = {};
   float scale[kOpen > 0 ? kOpen : 1][2] = {};  // of the open sums: rows g and g + 8
 
-  // Adds the open sums to those of a fragment, scaled. Their MMAs are waited for.
+  // Adds the open sums to those of a fragment, scaled. Their MMAs have ended.
   CATENARY_DEVICE void add_open(int fragment) {
-    wgmma_wait<0>();
 #pragma unroll
     for (int o = 0; o < kOpen; ++o) {
       wgmma_pin(open[o]);
@@ -180,6 +157,16 @@ struct GemmDequantSums {
       for (int i = 0; i < kCount; ++i) {
         total[fragment][i] = fma_rn(scale[o][i / 2 % 2], open[o][i], total[fragment][i]);
       }
+    }
+  }
+
+  // The scales of the sums that a step opens, from part `part` of the k-tile on.
+  CATENARY_DEVICE void set_scales(const GemmDequantNumbers<kConfig>& numbers, int fragment,
+                                  int part) {
+#pragma unroll
+    for (int o = 0; o < kOpen; ++o) {
+      scale[o][0] = numbers.scale(fragment, part + o, 0);
+      scale[o][1] = numbers.scale(fragment, part + o, 1);
     }
   }
 
@@ -199,7 +186,6 @@ struct GemmDequantSums {
   // One scale for a whole row. By an addition of +0, as a sum over blocks ends with one: a sum of 0
   // is +0 under a negative scale.
   CATENARY_DEVICE void scale_rows(const GemmDequantNumbers<kConfig>& numbers) {
-    wgmma_wait<0>();
 #pragma unroll
     for (int f = 0; f < kConfig.fragments(); ++f) {
       wgmma_pin(total[f]);
@@ -210,93 +196,103 @@ struct GemmDequantSums {
   }
 };
 
-// A of a step: K block `block` of the stage at shared address `stage`. 0 where the warp has no row
-// tile, or K no block.
+// The q of a step: K block `block` of a fragment's run, at shared address `run`.
 template <const GemmDequantConfig& kConfig>
-CATENARY_DEVICE void unpack_step(u32 stage, const GemmDequantRows<kConfig>& rows,
+CATENARY_DEVICE void unpack_step(const DequantBlock<kConfig>& q, bool exists,
                                  const GemmDequantNumbers<kConfig>& numbers, int fragment,
-                                 int block, bool has_block, U32x4 (&a)[4]) {
-  if (!has_block || !rows.has(fragment)) {
-#pragma unroll
-    for (int mma = 0; mma < 4; ++mma) a[mma] = {0, 0, 0, 0};
-    return;
-  }
-  const DequantBlock<kConfig> q(stage + static_cast<u32>(kConfig.x_bytes() +
-                                                         rows.run(fragment) * kConfig.run_bytes() +
-                                                         block * kConfig.tile_bytes()));
+                                 int block, U32x4 (&a)[4]) {
 #pragma unroll
   for (int mma = 0; mma < 4; ++mma) {
     const int part = (block * 64 + mma * 16) / kConfig.scaled_columns();
     a[mma] = q.fragment(mma, offset_pair<kConfig>(numbers.zero(fragment, part, 0)),
                         offset_pair<kConfig>(numbers.zero(fragment, part, 1)));
+    if (!exists) a[mma] = {0, 0, 0, 0};
   }
 }
 
-// The steps of k-tile i. `tail`: its last blocks may be missing.
+// What a warp works with.
 template <const GemmDequantConfig& kConfig>
-CATENARY_DEVICE void multiply_k_tile(i32 i, i32 blocks, const GemmDequantRows<kConfig>& rows,
+struct GemmDequantWarp {
+  const GemmDequantWork& work;
+  const GemmDequantRows<kConfig>& rows;
+  const GemmDequantRing<kConfig>& ring;
+  bool loads_x;  // the thread that loads X
+};
+
+// After the MMAs of k-tile i - 1: releases its X, and loads that of the k-tile whose stage k-tile
+// i - 2 had. One thread waits until all warps have released that.
+template <const GemmDequantConfig& kConfig, class P>
+CATENARY_DEVICE void next_x(const P& params, const GemmDequantWarp<kConfig>& warp, i32 i) {
+  using Smem = GemmDequantSmem<kConfig>;
+  if (i > 0 && threadIdx.x % 32 == 0) mbarrier_arrive(Smem::x_empty(i - 1));
+  const i32 next = i - 2 + kConfig.loads.x_stages;
+  if (i > 1 && warp.loads_x && next < warp.work.k_tiles) {
+    // Phase (i - 2) / x_stages.
+    mbarrier_wait(Smem::x_empty(i - 2), Smem::x_phase(i - 2));
+    load_x<kConfig>(params, warp.work, next);
+  }
+}
+
+// The steps of k-tile i.
+template <const GemmDequantConfig& kConfig, class P>
+CATENARY_DEVICE void multiply_k_tile(const P& params, const GemmDequantWarp<kConfig>& warp, i32 i,
                                      const GemmDequantNumbers<kConfig>& numbers,
-                                     GemmDequantSums<kConfig>& sums, U32x4 (&a)[2][4]) {
-  using Stages = GemmDequantStages<kConfig>;
+                                     GemmDequantSums<kConfig>& sums) {
+  using Smem = GemmDequantSmem<kConfig>;
   constexpr int kBlocks = kConfig.loads.stage_blocks;
   constexpr int kFragments = kConfig.fragments();
   constexpr bool kWhole = kConfig.space.k.size % kConfig.stage_columns() == 0;
   // Open sums end with a step whose columns are the last of a part.
   constexpr int kPartBlocks = kConfig.scaled_columns() < 64 ? 1 : kConfig.scaled_columns() / 64;
-  const u32 stage = Stages::stage(i);
-  // Phase i / stages of the stage's barrier.
-  mbarrier_wait(Stages::full(i), Stages::phase(i));
+  const i32 blocks = warp.work.blocks - i * kBlocks;
+  warp.ring.wait(i, warp.rows.has(0));
+  // Phase i / x_stages of the stage's barrier.
+  mbarrier_wait(Smem::x_full(i), Smem::x_phase(i));
 #pragma unroll
   for (int step = 0; step < kFragments * kBlocks; ++step) {
     const int fragment = step / kBlocks;
     const int block = step % kBlocks;
-    unpack_step<kConfig>(stage, rows, numbers, fragment, block, kWhole || block < blocks,
-                         a[step % 2]);
+    // A of a row tile or a K block that the warp has not is 0.
+    const bool exists = (kWhole || block < blocks) && warp.rows.has(fragment);
+    DequantBlock<kConfig> q;
+    if (exists)
+      q.load(warp.ring.stage(i) +
+             static_cast<u32>(fragment * kConfig.run_bytes() + block * kConfig.tile_bytes()));
+    // The MMAs of the step before have read their A.
+    wgmma_wait<0>();
     if constexpr (kConfig.open_sums() > 0) {
       // The step before ended a part: of the k-tile before where this is the first.
       if (block % kPartBlocks == 0) {
         sums.add_open(step == 0 ? kFragments - 1 : (step - 1) / kBlocks);
-#pragma unroll
-        for (int o = 0; o < sums.kOpen; ++o) {
-          const int part = block * 64 / kConfig.scaled_columns() + o;
-          sums.scale[o][0] = numbers.scale(fragment, part, 0);
-          sums.scale[o][1] = numbers.scale(fragment, part, 1);
-        }
+        sums.set_scales(numbers, fragment, block * 64 / kConfig.scaled_columns());
       }
     }
-    const u32 x = stage + static_cast<u32>(block * kConfig.box_bytes());
-    sums.multiply(fragment, a[step % 2], wgmma_descriptor(x, 0, 1024, Swizzle::k128),
+    if (step == 0) next_x<kConfig>(params, warp, i);
+    U32x4 a[4];
+    unpack_step<kConfig>(q, exists, numbers, fragment, block, a);
+    const u32 x = Smem::x(i) + static_cast<u32>(block * kConfig.box_bytes());
+    sums.multiply(fragment, a, wgmma_descriptor(x, 0, 1024, Swizzle::k128),
                   block % kPartBlocks == 0);
-    // The registers of the step before are written next.
-    wgmma_wait<1>();
-    if (step == 0 && i > 0) {
-      // All lanes arrive: they have read q of the k-tile before, whose MMAs have ended.
-      warp_barrier();
-      if (threadIdx.x % 32 == 0) mbarrier_arrive(Stages::empty(i - 1));
-    }
   }
+  // All lanes arrive: they have read the warp's q.
+  warp_barrier();
+  warp.ring.load(i + kConfig.loads.stages);
 }
 
 // The sums of the CTA's k-slice.
 template <const GemmDequantConfig& kConfig, class P>
-CATENARY_DEVICE void sum_k_tiles(const P& params, const GemmDequantWork& work,
-                                 const GemmDequantRows<kConfig>& rows,
+CATENARY_DEVICE void sum_k_tiles(const P& params, const GemmDequantWarp<kConfig>& warp,
+                                 const GemmDequantNumberLoader<kConfig>& loader,
+                                 GemmDequantNumbers<kConfig>& numbers,
                                  GemmDequantSums<kConfig>& sums) {
-  static_assert(kConfig.fragments() * kConfig.loads.stage_blocks % 2 == 0,
-                "a k-tile begins with the registers that the one before does not end with");
-  const GemmDequantNumberLoader<kConfig> loader(params, work, rows);
-  GemmDequantNumbers<kConfig> numbers, next;
-  if constexpr (!kConfig.loads.w_is_weight) griddepcontrol_wait();
-  loader.load(0, numbers);
-  if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();
-  U32x4 a[2][4];
+  GemmDequantNumbers<kConfig> next;
 #pragma unroll 1
-  for (i32 i = 0; i < work.k_tiles; ++i) {
-    if (!kConfig.has_row_scales() && i + 1 < work.k_tiles) loader.load(i + 1, next);
-    multiply_k_tile<kConfig>(i, work.blocks - i * kConfig.loads.stage_blocks, rows, numbers, sums,
-                             a);
+  for (i32 i = 0; i < warp.work.k_tiles; ++i) {
+    if (!kConfig.has_row_scales() && i + 1 < warp.work.k_tiles) loader.load(i + 1, next);
+    multiply_k_tile<kConfig>(params, warp, i, numbers, sums);
     if constexpr (!kConfig.has_row_scales()) numbers = next;
   }
+  wgmma_wait<0>();
   if constexpr (kConfig.has_row_scales()) {
     sums.scale_rows(numbers);
   } else {
@@ -312,7 +308,7 @@ CATENARY_DEVICE void store_sums(const GemmDequantRows<kConfig>& rows,
 #pragma unroll
   for (int f = 0; f < kConfig.fragments(); ++f) {
     if (!rows.has(f)) continue;
-    const u32 row = static_cast<u32>(rows.run(f)) * 16 + lane / 4;
+    const u32 row = static_cast<u32>(rows.sum_row(f)) + lane / 4;
 #pragma unroll
     for (int i = 0; i < sums.kCount; ++i) {
       const u32 column = static_cast<u32>(i / 4 * 8 + i % 2) + lane % 4 * 2;

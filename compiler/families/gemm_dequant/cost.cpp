@@ -8,12 +8,13 @@
 
 namespace catenary {
 
-// Addresses, counters and descriptors take about 40 registers, A of two steps 32, the numbers of a
-// k-tile and of the next one a register each.
+// Addresses, counters and descriptors take about 36 registers, A of a step 16 and its q 4 or 8; a
+// scale or zero one for this k-tile and one for the next.
 int estimated_registers(const GemmDequantConfig& c) {
   const int sums = (c.fragments() + c.open_sums()) * c.tile.columns / 2;
   const int numbers = c.fragments() * c.scaled_parts() * 2 * (c.w.has_zero ? 2 : 1);
-  return 40 + 32 + sums + numbers * (c.has_row_scales() ? 1 : 2) + 2 * c.fragments();
+  const int q = c.w.dtype == DType::kI8 ? 8 : 4;
+  return 36 + 16 + q + sums + numbers * (c.has_row_scales() ? 1 : 2) + 2 * c.fragments();
 }
 
 namespace {
@@ -54,7 +55,7 @@ Prediction predict_gemm_dequant(const GemmDequantProblem& problem, const Target&
   const WarpClocks clocks = warp_clocks(c);
   const double held = std::min<double>(resident, counts.units_per_sm);
   // Of a k-tile of one CTA, while `held` CTAs share the SM's schedulers.
-  const double mma = counts.mma_flop / held / 8192;
+  const double mma = counts.mma_flop / held / 4096;
   counts.issue_clocks = std::max(clocks.issued * c.schedule.warpgroups,
                                  (std::max(mma, clocks.issued) + clocks.waits) / held);
   counts.l2_bytes = c.x_bytes() + c.runs() * c.run_bytes();
