@@ -144,8 +144,9 @@ CATENARY_DEVICE void check_gemm_dequant_config() {
   static_assert(kConfig.rows() % kConfig.vec == 0, "whole vectors of rows");
   static_assert(kConfig.loads.stages <= 32 && kConfig.fragments() <= 32,
                 "a lane for each mbarrier and each run of q");
-  static_assert(kConfig.loads.x_stages > 2 || i64{kConfig.loads.x_stages} * kConfig.k_slices() >=
-                                                  kConfig.k_tiles() + kConfig.k_slices() - 1,
+
+  static_assert(kConfig.loads.x_stages > 2 ||
+                    i64{kConfig.loads.x_stages} * kConfig.k_slices() >= kConfig.k_tiles(),
                 "a stage of X is loaded two k-tiles after it has been read");
   static_assert(kConfig.schedule.warpgroups % kConfig.num_accumulators() == 0,
                 "each weight has warpgroups of its own");
@@ -191,9 +192,9 @@ CATENARY_DEVICE void gemm_dequant(const P& params, const CtaRange& ctas = whole_
   if constexpr (!kConfig.loads.w_is_weight) griddepcontrol_wait();
   const u32 warp = warp_index();
   const GemmDequantRows<kConfig> rows(work, warp);
-  const GemmDequantRing<kConfig> ring(params, work, rows, warp);
-#pragma unroll
-  for (i32 i = 0; i < kConfig.loads.stages; ++i) ring.load(i);
+  GemmDequantRing<kConfig> ring(params, work, rows, warp);
+#pragma unroll 1
+  for (u32 i = 0; i < kConfig.loads.stages; ++i) ring.load(i);
   const GemmDequantNumberLoader<kConfig> loader(params, work, rows);
   GemmDequantNumbers<kConfig> numbers;
   loader.load(0, numbers);
@@ -207,15 +208,17 @@ CATENARY_DEVICE void gemm_dequant(const P& params, const CtaRange& ctas = whole_
   // Relaxed: fence.mbarrier_init releases the mbarriers (PTX ISA 9.7.13.4).
   if constexpr (kCtas > 1) cluster_arrive_relaxed();
   if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();
+  GemmDequantX<kConfig> x(work);
   if (threadIdx.x == 0) {
 #pragma unroll 1
-    for (i32 i = 0; i < kConfig.loads.x_stages; ++i) load_x<kConfig>(params, work, i);
+    for (u32 i = 0; i < kConfig.loads.x_stages && x.left > 0; ++i) x.load(params, i);
   }
   // All threads arrive: the mbarriers are initialised.
   cta_barrier();
 
   GemmDequantSums<kConfig> sums;
-  sum_k_tiles<kConfig>(params, {work, rows, ring, threadIdx.x == 0}, loader, numbers, sums);
+  GemmDequantWarp<kConfig> state{rows, ring, x, threadIdx.x == 0};
+  sum_k_tiles<kConfig>(params, state, work, loader, numbers, sums);
   // All threads arrive: X and q have been read.
   cta_barrier();
   store_sums<kConfig>(rows, sums);

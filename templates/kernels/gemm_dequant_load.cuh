@@ -67,24 +67,30 @@ CATENARY_DEVICE i64 batch_offset(const GemmDequantWork& work) {
   return offset;
 }
 
-// The shared addresses of a CTA. i: a k-tile; its stage is i % stages, its phase i / stages.
+// A stage of a pipeline of kStages, and the phase of its barriers.
+template <i32 kStages>
+struct DequantStage {
+  u32 index = 0;
+  u32 phase = 0;
+  CATENARY_DEVICE void advance() {
+    if (++index == kStages) {
+      index = 0;
+      phase ^= 1;
+    }
+  }
+};
+
+// The shared addresses of a CTA.
 template <const GemmDequantConfig& kConfig>
 struct GemmDequantSmem {
-  static constexpr i32 kStages = kConfig.loads.stages;
   static constexpr i32 kXStages = kConfig.loads.x_stages;
-  static constexpr i32 kXBarriers = kConfig.barrier_offset() + kConfig.warps() * kStages * 8;
+  static constexpr i32 kXBarriers =
+      kConfig.barrier_offset() + kConfig.warps() * kConfig.loads.stages * 8;
 
-  static CATENARY_DEVICE u32 x(i32 i) {
-    return dynamic_smem() + static_cast<u32>(i % kXStages * kConfig.x_bytes());
-  }
-  static CATENARY_DEVICE u32 x_full(i32 i) {
-    return dynamic_smem() + static_cast<u32>(kXBarriers + i % kXStages * 8);
-  }
-  static CATENARY_DEVICE u32 x_empty(i32 i) { return x_full(i) + kXStages * 8; }
-  static CATENARY_DEVICE u32 x_phase(i32 i) { return static_cast<u32>(i / kXStages % 2); }
-  static CATENARY_DEVICE u32 partials_barrier() {
-    return dynamic_smem() + static_cast<u32>(kXBarriers + 2 * kXStages * 8);
-  }
+  static CATENARY_DEVICE u32 x(u32 stage) { return dynamic_smem() + stage * kConfig.x_bytes(); }
+  static CATENARY_DEVICE u32 x_full(u32 stage) { return dynamic_smem() + kXBarriers + stage * 8; }
+  static CATENARY_DEVICE u32 x_empty(u32 stage) { return x_full(stage) + kXStages * 8; }
+  static CATENARY_DEVICE u32 partials_barrier() { return x_full(2 * kXStages); }
 
   // One thread; a CTA barrier must follow.
   //   x_full    1 arrival, of the thread that loads X, which expects its bytes
@@ -92,9 +98,9 @@ struct GemmDequantSmem {
   //   partials  1 arrival, of this thread, which expects what other CTAs send; phase 0 only
   static CATENARY_DEVICE void init(u32 partial_bytes) {
 #pragma unroll 1
-    for (i32 i = 0; i < kXStages; ++i) {
-      mbarrier_init(x_full(i), 1);
-      mbarrier_init(x_empty(i), kConfig.warps());
+    for (u32 stage = 0; stage < kXStages; ++stage) {
+      mbarrier_init(x_full(stage), 1);
+      mbarrier_init(x_empty(stage), kConfig.warps());
     }
     if constexpr (kConfig.schedule.cluster_k > 1) {
       mbarrier_init(partials_barrier(), 1);
@@ -142,16 +148,16 @@ struct GemmDequantRing {
   static constexpr i32 kStages = kConfig.loads.stages;
   u32 ring;
   u32 barriers;
-  i32 blocks;  // of the CTA
   bool has_run;
-  const u8* q;  // at the first K block
+  i32 left;     // K blocks that are not loaded yet
+  const u8* q;  // at the first of them
 
   template <class P>
   CATENARY_DEVICE GemmDequantRing(const P& params, const GemmDequantWork& work,
                                   const GemmDequantRows<kConfig>& rows, u32 warp)
       : ring(dynamic_smem() + kConfig.ring_offset() + warp * kConfig.ring_bytes()),
         barriers(dynamic_smem() + kConfig.barrier_offset() + warp * kStages * 8),
-        blocks(work.blocks) {
+        left(work.blocks) {
     const i32 lane = static_cast<i32>(threadIdx.x % 32);
     has_run = lane < kConfig.fragments() && rows.has(lane);
     const i32 t = rows.row_tile(lane);
@@ -178,52 +184,58 @@ struct GemmDequantRing {
            (first + (work.tile0 + t) * kConfig.k_blocks() + work.block0) * kConfig.tile_bytes();
   }
 
-  CATENARY_DEVICE u32 stage(i32 i) const {
-    return ring + static_cast<u32>(i % kStages * kConfig.q_bytes());
+  CATENARY_DEVICE u32 stage(u32 index) const { return ring + index * kConfig.q_bytes(); }
+
+  // Loads the next k-tile, if there is one. Each byte of q is read once by the CTAs of a column
+  // tile: evict_first keeps X in L2.
+  CATENARY_DEVICE void load(u32 index) {
+    constexpr i32 kBlocks = kConfig.loads.stage_blocks;
+    if (has_run && left > 0) {
+      const i32 count = kConfig.has_whole_k_tiles() || left > kBlocks ? kBlocks : left;
+      const u32 bytes = static_cast<u32>(count * kConfig.tile_bytes());
+      mbarrier_arrive_expect_tx(barriers + index * 8, bytes);
+      bulk_load(stage(index) + threadIdx.x % 32 * kConfig.run_bytes(), q, bytes,
+                barriers + index * 8, kEvictFirst);
+    }
+    q += kConfig.run_bytes();
+    left -= kBlocks;
   }
 
-  // Loads k-tile i, if there is one. Each byte of q is read once by the CTAs of a column tile:
-  // evict_first keeps X in L2.
-  CATENARY_DEVICE void load(i32 i) const {
-    const i32 first = i * kConfig.loads.stage_blocks;
-    if (first >= blocks || !has_run) return;
-    const i32 left = blocks - first;
-    const i32 count = left < kConfig.loads.stage_blocks ? left : kConfig.loads.stage_blocks;
-    const u32 bytes = static_cast<u32>(count * kConfig.tile_bytes());
-    const u32 barrier = barriers + static_cast<u32>(i % kStages * 8);
-    mbarrier_arrive_expect_tx(barrier, bytes);
-    bulk_load(stage(i) + threadIdx.x % 32 * kConfig.run_bytes(), q + i64{i} * kConfig.run_bytes(),
-              bytes, barrier, kEvictFirst);
-  }
-
-  // K-tile i has arrived. A warp without rows does not wait.
-  CATENARY_DEVICE void wait(i32 i, bool has_rows) const {
-    if (has_rows)
-      mbarrier_wait(barriers + static_cast<u32>(i % kStages * 8),
-                    static_cast<u32>(i / kStages % 2));
+  // The k-tile in a stage has arrived.
+  CATENARY_DEVICE void wait(const DequantStage<kStages>& at) const {
+    mbarrier_wait(barriers + at.index * 8, at.phase);
   }
 };
 
-// Loads X of k-tile i, if there is one, by one thread. Boxes are whole: rows past m and columns
-// past K are zeros.
-template <const GemmDequantConfig& kConfig, class P>
-CATENARY_DEVICE void load_x(const P& params, const GemmDequantWork& work, i32 i) {
-  using Smem = GemmDequantSmem<kConfig>;
-  constexpr Sm90Operand kX = kConfig.x;
-  if (i >= work.k_tiles) return;
-  i32 corner[kX.rank()];
-  corner[1] = static_cast<i32>(work.m0);
-  if constexpr (kX.rank() > 2) corner[2] = static_cast<i32>(work.batch[kX.coord2]);
-  if constexpr (kX.rank() > 3) corner[3] = static_cast<i32>(work.batch[kX.coord3]);
-  if constexpr (kX.rank() > 4) corner[4] = static_cast<i32>(work.batch[kX.coord4]);
-  mbarrier_arrive_expect_tx(Smem::x_full(i), kConfig.x_bytes());
-#pragma unroll
-  for (i32 b = 0; b < kConfig.loads.stage_blocks; ++b) {
-    corner[0] = static_cast<i32>(work.block0 + i * kConfig.loads.stage_blocks + b) *
-                static_cast<i32>(kPackedColumns);
-    tma_load(Smem::x(i) + static_cast<u32>(b * kConfig.box_bytes()), params.map[kX.map], corner,
-             Smem::x_full(i));
+// The loads of X, by one thread.
+template <const GemmDequantConfig& kConfig>
+struct GemmDequantX {
+  i32 corner[kConfig.x.rank()];
+  i32 left;  // k-tiles that are not loaded yet
+
+  CATENARY_DEVICE explicit GemmDequantX(const GemmDequantWork& work) : left(work.k_tiles) {
+    constexpr Sm90Operand kX = kConfig.x;
+    corner[0] = static_cast<i32>(work.block0) * static_cast<i32>(kPackedColumns);
+    corner[1] = static_cast<i32>(work.m0);
+    if constexpr (kX.rank() > 2) corner[2] = static_cast<i32>(work.batch[kX.coord2]);
+    if constexpr (kX.rank() > 3) corner[3] = static_cast<i32>(work.batch[kX.coord3]);
+    if constexpr (kX.rank() > 4) corner[4] = static_cast<i32>(work.batch[kX.coord4]);
   }
-}
+
+  // Loads the next k-tile, which there must be. Boxes are whole: rows past m and columns past K are
+  // zeros.
+  template <class P>
+  CATENARY_DEVICE void load(const P& params, u32 stage) {
+    using Smem = GemmDequantSmem<kConfig>;
+    mbarrier_arrive_expect_tx(Smem::x_full(stage), kConfig.x_bytes());
+#pragma unroll
+    for (i32 b = 0; b < kConfig.loads.stage_blocks; ++b) {
+      tma_load(Smem::x(stage) + static_cast<u32>(b * kConfig.box_bytes()),
+               params.map[kConfig.x.map], corner, Smem::x_full(stage));
+      corner[0] += static_cast<i32>(kPackedColumns);
+    }
+    --left;
+  }
+};
 
 }  // namespace catenary

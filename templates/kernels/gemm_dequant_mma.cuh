@@ -2,10 +2,7 @@
 // A warp of `gemm_dequant`: scales and zeros of its rows, A of the MMAs from q, and the sums.
 //
 //   step: a K block of a fragment, four MMAs
-//     load q | wait for the MMAs of the step before, scale and add what they ended | unpack | MMAs
-//
-// A warp issues MMAs with A in registers one after the other as the tensor core takes them, so that
-// other warpgroups have to fill its time for all else (RESULTS dequant-8).
+//     unpack q | wait for the MMAs of the step before, scale and add what they ended | MMAs
 #pragma once
 
 #include "kernels/dequant_unpack.cuh"
@@ -45,45 +42,48 @@ struct GemmDequantNumbers {
   }
 };
 
-// Where they are.
+// Where they are: for each of the lane's rows its distance from a row of the CTA.
 template <const GemmDequantConfig& kConfig>
 struct GemmDequantNumberLoader {
   static constexpr BlockNumbers kScale = kConfig.w.scale, kScale2 = kConfig.w2.scale;
   static constexpr BlockNumbers kZero = kConfig.w.zero, kZero2 = kConfig.w2.zero;
-  const u8* scales;
+  const u8* scales;  // of the CTA's first row, at the first block of K
   const u8* zeros;
   bool second;  // those of W2
-  i32 n[kConfig.fragments()][2];
+  i32 row[kConfig.fragments()][2];
   i64 column;  // of the CTA's first k-tile
 
   template <class P>
   CATENARY_DEVICE GemmDequantNumberLoader(const P& params, const GemmDequantWork& work,
                                           const GemmDequantRows<kConfig>& rows)
       : second(kConfig.dual && rows.weight == 1), column(work.block0 * kPackedColumns) {
-    scales = start<kScale>(params, work);
-    zeros = kConfig.w.has_zero ? start<kZero>(params, work) : nullptr;
+    const i64 first = work.tile0 * kPackedRows;
+    scales = start<kScale>(params, work, first);
+    zeros = kConfig.w.has_zero ? start<kZero>(params, work, first) : nullptr;
     if constexpr (kConfig.dual) {
       if (second) {
-        scales = start<kScale2>(params, work);
-        zeros = kConfig.w.has_zero ? start<kZero2>(params, work) : nullptr;
+        scales = start<kScale2>(params, work, first);
+        zeros = kConfig.w.has_zero ? start<kZero2>(params, work, first) : nullptr;
       }
     }
+    const i64 last = kConfig.space.n.size - 1 - first;
 #pragma unroll
     for (int f = 0; f < kConfig.fragments(); ++f) {
 #pragma unroll
       for (int lower = 0; lower < 2; ++lower) {
         // Rows past N are clamped to the last one: their results are not stored.
-        const i64 row =
-            (work.tile0 + rows.row_tile(f)) * kPackedRows + lower * 8 + threadIdx.x % 32 / 4;
-        n[f][lower] = static_cast<i32>(row < kConfig.space.n.size ? row : kConfig.space.n.size - 1);
+        const i32 at = rows.row_tile(f) * static_cast<i32>(kPackedRows) + lower * 8 +
+                       static_cast<i32>(threadIdx.x % 32 / 4);
+        row[f][lower] = at < last ? at : static_cast<i32>(last);
       }
     }
   }
 
   template <BlockNumbers kNumbers, class P>
-  static CATENARY_DEVICE const u8* start(const P& params, const GemmDequantWork& work) {
-    return static_cast<const u8*>(params.ptr[kNumbers.slot]) +
-           batch_offset<kConfig, kNumbers.stride_batch>(work) * dtype_bytes(kNumbers.dtype);
+  static CATENARY_DEVICE const u8* start(const P& params, const GemmDequantWork& work, i64 first) {
+    const i64 offset =
+        batch_offset<kConfig, kNumbers.stride_batch>(work) + first * kNumbers.stride_row;
+    return static_cast<const u8*>(params.ptr[kNumbers.slot]) + offset * dtype_bytes(kNumbers.dtype);
   }
 
   // Those of k-tile i. Blocks of columns past K have scale 0.
@@ -100,26 +100,29 @@ struct GemmDequantNumberLoader {
         }
         continue;
       }
-      load_block(at / kConfig.w.block_columns, part, numbers);
+      const u32 block = static_cast<u32>(at) / static_cast<u32>(kConfig.w.block_columns);
+      load_block(block, part, numbers);
     }
   }
 
-  CATENARY_DEVICE void load_block(i64 block, int part, GemmDequantNumbers<kConfig>& numbers) const {
-    const i64 scale_block = block * stride_of(second, kScale.stride_block, kScale2.stride_block);
-    const i64 zero_block = block * stride_of(second, kZero.stride_block, kZero2.stride_block);
+  CATENARY_DEVICE void load_block(u32 block, int part, GemmDequantNumbers<kConfig>& numbers) const {
+    const u8* scale_block =
+        scales + block * stride_of(second, kScale.stride_block, kScale2.stride_block) *
+                     dtype_bytes(kScale.dtype);
+    const u8* zero_block =
+        zeros + block * stride_of(second, kZero.stride_block, kZero2.stride_block);
 #pragma unroll
     for (int f = 0; f < kConfig.fragments(); ++f) {
 #pragma unroll
       for (int lower = 0; lower < 2; ++lower) {
-        const i64 row = n[f][lower];
-        const u8* scale = scales + (scale_block + row * stride_of(second, kScale.stride_row,
-                                                                  kScale2.stride_row)) *
-                                       dtype_bytes(kScale.dtype);
+        const u8* scale =
+            scale_block + row[f][lower] * stride_of(second, kScale.stride_row, kScale2.stride_row) *
+                              dtype_bytes(kScale.dtype);
         numbers.scales[f][part][lower] =
             kScale.dtype == DType::kF32 ? ld_global_u32(scale) : ld_global_u16(scale);
         if constexpr (kConfig.w.has_zero) {
           numbers.zeros[f][part][lower] = ld_global_u8(
-              zeros + zero_block + row * stride_of(second, kZero.stride_row, kZero2.stride_row));
+              zero_block + row[f][lower] * stride_of(second, kZero.stride_row, kZero2.stride_row));
         }
       }
     }
@@ -196,9 +199,9 @@ struct GemmDequantSums {
   }
 };
 
-// The q of a step: K block `block` of a fragment's run, at shared address `run`.
+// A of a step: K block `block` of a fragment.
 template <const GemmDequantConfig& kConfig>
-CATENARY_DEVICE void unpack_step(const DequantBlock<kConfig>& q, bool exists,
+CATENARY_DEVICE void unpack_step(const DequantBlock<kConfig>& q,
                                  const GemmDequantNumbers<kConfig>& numbers, int fragment,
                                  int block, U32x4 (&a)[4]) {
 #pragma unroll
@@ -206,90 +209,99 @@ CATENARY_DEVICE void unpack_step(const DequantBlock<kConfig>& q, bool exists,
     const int part = (block * 64 + mma * 16) / kConfig.scaled_columns();
     a[mma] = q.fragment(mma, offset_pair<kConfig>(numbers.zero(fragment, part, 0)),
                         offset_pair<kConfig>(numbers.zero(fragment, part, 1)));
-    if (!exists) a[mma] = {0, 0, 0, 0};
   }
 }
 
-// What a warp works with.
+// What a warp works with, and where it is.
 template <const GemmDequantConfig& kConfig>
 struct GemmDequantWarp {
-  const GemmDequantWork& work;
   const GemmDequantRows<kConfig>& rows;
-  const GemmDequantRing<kConfig>& ring;
+  GemmDequantRing<kConfig>& ring;
+  GemmDequantX<kConfig>& x;
   bool loads_x;  // the thread that loads X
+  DequantStage<kConfig.loads.stages> at = {};
+  // Of X: this k-tile's, and those of the two before.
+  DequantStage<kConfig.loads.x_stages> x_at = {}, x_before = {}, x_last = {};
+  U32x4 a[2][4];  // A of this step and of the one before, whose MMAs read it
 };
 
-// After the MMAs of k-tile i - 1: releases its X, and loads that of the k-tile whose stage k-tile
-// i - 2 had. One thread waits until all warps have released that.
+// After the MMAs of k-tile i - 1: releases its X, and loads another k-tile's where that of k-tile
+// i - 2 is. One thread waits until all warps have released that.
 template <const GemmDequantConfig& kConfig, class P>
-CATENARY_DEVICE void next_x(const P& params, const GemmDequantWarp<kConfig>& warp, i32 i) {
+CATENARY_DEVICE void next_x(const P& params, GemmDequantWarp<kConfig>& warp, i32 i) {
   using Smem = GemmDequantSmem<kConfig>;
-  if (i > 0 && threadIdx.x % 32 == 0) mbarrier_arrive(Smem::x_empty(i - 1));
-  const i32 next = i - 2 + kConfig.loads.x_stages;
-  if (i > 1 && warp.loads_x && next < warp.work.k_tiles) {
-    // Phase (i - 2) / x_stages.
-    mbarrier_wait(Smem::x_empty(i - 2), Smem::x_phase(i - 2));
-    load_x<kConfig>(params, warp.work, next);
+  if (i > 0 && threadIdx.x % 32 == 0) mbarrier_arrive(Smem::x_empty(warp.x_before.index));
+  if (i > 1 && warp.loads_x && warp.x.left > 0) {
+    mbarrier_wait(Smem::x_empty(warp.x_last.index), warp.x_last.phase);
+    warp.x.load(params, warp.x_last.index);
   }
 }
 
-// The steps of k-tile i.
+// The steps of k-tile i; `left`: its K blocks, or more.
 template <const GemmDequantConfig& kConfig, class P>
-CATENARY_DEVICE void multiply_k_tile(const P& params, const GemmDequantWarp<kConfig>& warp, i32 i,
-                                     const GemmDequantNumbers<kConfig>& numbers,
+CATENARY_DEVICE void multiply_k_tile(const P& params, GemmDequantWarp<kConfig>& warp, i32 i,
+                                     i32 left, const GemmDequantNumbers<kConfig>& numbers,
                                      GemmDequantSums<kConfig>& sums) {
   using Smem = GemmDequantSmem<kConfig>;
   constexpr int kBlocks = kConfig.loads.stage_blocks;
   constexpr int kFragments = kConfig.fragments();
-  constexpr bool kWhole = kConfig.space.k.size % kConfig.stage_columns() == 0;
+  static_assert(kFragments * kBlocks % 2 == 0, "a k-tile begins with the first registers of A");
   // Open sums end with a step whose columns are the last of a part.
   constexpr int kPartBlocks = kConfig.scaled_columns() < 64 ? 1 : kConfig.scaled_columns() / 64;
-  const i32 blocks = warp.work.blocks - i * kBlocks;
-  warp.ring.wait(i, warp.rows.has(0));
-  // Phase i / x_stages of the stage's barrier.
-  mbarrier_wait(Smem::x_full(i), Smem::x_phase(i));
+  if (warp.rows.has(0)) warp.ring.wait(warp.at);
+  mbarrier_wait(Smem::x_full(warp.x_at.index), warp.x_at.phase);
+  const u32 run = warp.ring.stage(warp.at.index);
+  const u32 x = Smem::x(warp.x_at.index);
 #pragma unroll
   for (int step = 0; step < kFragments * kBlocks; ++step) {
     const int fragment = step / kBlocks;
     const int block = step % kBlocks;
-    // A of a row tile or a K block that the warp has not is 0.
-    const bool exists = (kWhole || block < blocks) && warp.rows.has(fragment);
+    // Without a branch: the results of rows that the warp has not are not stored, and X of columns
+    // past K is 0. Any integers do for them, those of X's bytes.
+    const bool exists = (kConfig.has_whole_k_tiles() || block < left) && warp.rows.has(fragment);
+    const u32 own =
+        run + static_cast<u32>(fragment * kConfig.run_bytes() + block * kConfig.tile_bytes());
     DequantBlock<kConfig> q;
-    if (exists)
-      q.load(warp.ring.stage(i) +
-             static_cast<u32>(fragment * kConfig.run_bytes() + block * kConfig.tile_bytes()));
-    // The MMAs of the step before have read their A.
-    wgmma_wait<0>();
+    if (exists) q.load(own);
+    unpack_step<kConfig>(q, numbers, fragment, block, warp.a[step % 2]);
     if constexpr (kConfig.open_sums() > 0) {
       // The step before ended a part: of the k-tile before where this is the first.
       if (block % kPartBlocks == 0) {
+        wgmma_wait<0>();
         sums.add_open(step == 0 ? kFragments - 1 : (step - 1) / kBlocks);
         sums.set_scales(numbers, fragment, block * 64 / kConfig.scaled_columns());
       }
     }
+    sums.multiply(
+        fragment, warp.a[step % 2],
+        wgmma_descriptor(x + static_cast<u32>(block * kConfig.box_bytes()), 0, 1024, Swizzle::k128),
+        block % kPartBlocks == 0);
+    // The MMAs of the step before have ended: their A is written by the next step.
+    wgmma_wait<1>();
     if (step == 0) next_x<kConfig>(params, warp, i);
-    U32x4 a[4];
-    unpack_step<kConfig>(q, exists, numbers, fragment, block, a);
-    const u32 x = Smem::x(i) + static_cast<u32>(block * kConfig.box_bytes());
-    sums.multiply(fragment, a, wgmma_descriptor(x, 0, 1024, Swizzle::k128),
-                  block % kPartBlocks == 0);
   }
   // All lanes arrive: they have read the warp's q.
   warp_barrier();
-  warp.ring.load(i + kConfig.loads.stages);
+  warp.ring.load(warp.at.index);
+  warp.at.advance();
+  warp.x_last = warp.x_before;
+  warp.x_before = warp.x_at;
+  warp.x_at.advance();
 }
 
-// The sums of the CTA's k-slice.
+// The sums of the CTA's k-slice. `numbers`: those of the first k-tile.
 template <const GemmDequantConfig& kConfig, class P>
-CATENARY_DEVICE void sum_k_tiles(const P& params, const GemmDequantWarp<kConfig>& warp,
+CATENARY_DEVICE void sum_k_tiles(const P& params, GemmDequantWarp<kConfig>& warp,
+                                 const GemmDequantWork& work,
                                  const GemmDequantNumberLoader<kConfig>& loader,
                                  GemmDequantNumbers<kConfig>& numbers,
                                  GemmDequantSums<kConfig>& sums) {
   GemmDequantNumbers<kConfig> next;
 #pragma unroll 1
-  for (i32 i = 0; i < warp.work.k_tiles; ++i) {
-    if (!kConfig.has_row_scales() && i + 1 < warp.work.k_tiles) loader.load(i + 1, next);
-    multiply_k_tile<kConfig>(params, warp, i, numbers, sums);
+  for (i32 i = 0; i < work.k_tiles; ++i) {
+    if (!kConfig.has_row_scales() && i + 1 < work.k_tiles) loader.load(i + 1, next);
+    multiply_k_tile<kConfig>(params, warp, i, work.blocks - i * kConfig.loads.stage_blocks, numbers,
+                             sums);
     if constexpr (!kConfig.has_row_scales()) numbers = next;
   }
   wgmma_wait<0>();

@@ -72,6 +72,7 @@ struct GemmDequantConfig {
     return loads.stage_blocks * static_cast<i32>(kPackedColumns);
   }
   constexpr i64 k_tiles() const { return ceil_div(k_blocks(), i64{loads.stage_blocks}); }
+  constexpr bool has_whole_k_tiles() const { return k_blocks() % loads.stage_blocks == 0; }
   constexpr i32 k_slices() const { return schedule.cluster_k; }
 
   // One scale for a whole row of W: the sums are scaled at the end.

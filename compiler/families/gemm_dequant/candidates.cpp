@@ -91,19 +91,16 @@ bool read_name(const std::string& name, GemmDequantConfig& c) {
          std::has_single_bit(static_cast<u32>(c.schedule.cluster_k)) && tile_name(c) == name;
 }
 
-// The deepest rings with which `ctas` CTAs fit an SM, beside four stages of X, or three: at least
-// three stages, or the whole k-slice.
+// The deepest pipeline with which `ctas` CTAs fit an SM: at least three stages, or the whole
+// k-slice.
 std::optional<Candidate> deepest(const GemmDequantProblem& problem, const Target& target,
                                  GemmDequantConfig c, int ctas) {
   constexpr i64 kLeast = 3;
   const i64 k_tiles = ceil_div(c.k_tiles(), c.k_slices());
   const i64 most = std::min<i64>(k_tiles, kMostStages);
   for (i64 stages = most; stages >= std::min(most, kLeast); --stages) {
-    c.loads.stages = static_cast<i32>(stages);
-    for (const i64 x_stages : {kLeast + 1, kLeast}) {
-      c.loads.x_stages = static_cast<i32>(std::min(k_tiles, x_stages));
-      if (auto candidate = as_candidate(problem, target, c, ctas)) return candidate;
-    }
+    c.loads.stages = c.loads.x_stages = static_cast<i32>(stages);
+    if (auto candidate = as_candidate(problem, target, c, ctas)) return candidate;
   }
   return std::nullopt;
 }

@@ -8,13 +8,12 @@
 
 namespace catenary {
 
-// Addresses, counters and descriptors take about 36 registers, A of a step 16 and its q 4 or 8; a
+// Addresses, counters and descriptors take about 36 registers, A of two steps 32; a
 // scale or zero one for this k-tile and one for the next.
 int estimated_registers(const GemmDequantConfig& c) {
   const int sums = (c.fragments() + c.open_sums()) * c.tile.columns / 2;
   const int numbers = c.fragments() * c.scaled_parts() * 2 * (c.w.has_zero ? 2 : 1);
-  const int q = c.w.dtype == DType::kI8 ? 8 : 4;
-  return 36 + 16 + q + sums + numbers * (c.has_row_scales() ? 1 : 2) + 2 * c.fragments();
+  return 36 + 32 + sums + numbers * (c.has_row_scales() ? 1 : 2) + 2 * c.fragments();
 }
 
 namespace {
