@@ -89,14 +89,14 @@ CATENARY_DEVICE U32x4 unpack_fragment(u32 word0, u32 word1, u32 upper, u32 lower
   return {a[0], a[1], a[2], a[3]};
 }
 
-// This lane's words of q of a K block in the order of the MMAs: one per MMA for 4 bits, two for 8
-// bits. load() takes them from the block's tile in shared memory.
+// This lane's words of q of a K block at shared address `tile`, in the order of the MMAs: one per
+// MMA for 4 bits, two for 8 bits.
 template <const auto& kConfig>
 struct DequantBlock {
   static constexpr bool k8Bit = kConfig.w.dtype == DType::kI8;
-  u32 words[k8Bit ? 8 : 4] = {};
+  u32 words[k8Bit ? 8 : 4];
 
-  CATENARY_DEVICE void load(u32 tile) {
+  CATENARY_DEVICE explicit DequantBlock(u32 tile) {
     const u32 from = tile + threadIdx.x % 32 * 16;
 #pragma unroll
     for (int i = 0; i < (k8Bit ? 2 : 1); ++i) {

@@ -6,26 +6,21 @@
 //   16 row_tiles rows of W, `columns` rows of X and a k-slice.
 //
 //     warpgroup 0: fragments 0, 2, ..   warpgroup 1: fragments 1, 3, ..   64 rows each
-//     dual: the first half of the warpgroups has W, the second W2
-//     a warp loads q of its own rows, thread 0 loads X
+//     dual: warpgroup 0 has W, warpgroup 1 W2
+//     a warpgroup before them loads
 //
-//   shared memory: | stages of X | ring of warp 0 | ring of warp 1 | ... | DSMEM partials |
-//   mbarriers | a stage of X:  | box, K block 0 | K block 1 | ... |   of a ring: | run, fragment 0
-//   | 1 | ... | after the mainloop: sums [column][row] where X and the rings were
+//   shared memory: | stage 0 | stage 1 | ... | DSMEM partials | mbarriers |
+//   a stage:       | box of X, K block 0 | K block 1 | run of q, row tile 0 | row tile 1 | ... |
+//   after the mainloop: sums [column][row] where the stages were
 //
-//   barrier            arrivals               phase         meaning
-//   q, warp and stage  a lane per fragment    i / stages    q of k-tile i has arrived
-//   full, stage of X   thread 0               i / x_stages  X of k-tile i has arrived
-//   empty              warps                  i / x_stages  X of k-tile i has been read
-//   warp, k-tile end   32 lanes               -             q of the k-tile has been read
-//   CTA                all threads            -             barriers are initialised; X and q have
-//                                                           been read; the sums are stored
-//   partials           thread 0               0             partials of the other CTAs have arrived
-//   cluster            all threads, start     -             all CTAs have their mbarrier
-//   cluster            all threads, end       -             what the CTAs sent has been read
-//
-//   timeline (w_is_weight): PDL trigger | q of all stages, scales and zeros of the first k-tile |
-//     dependency wait | X of all stages | k-tiles | sums to shared memory | cluster | epilogue
+//   barrier          arrivals              phase       meaning
+//   full of a stage  lane 0, load warp     i / stages  q and X of k-tile i have arrived
+//   empty            mma warps             i / stages  k-tile i has been read
+//   CTA              all threads           -           barriers are initialised
+//   named, mma       mma threads           -           the stages have been read; sums are stored
+//   partials         thread 0              0           partials of the other CTAs have arrived
+//   cluster          all threads, start    -           all CTAs have their mbarrier
+//   cluster          all threads, end      -           what the CTAs sent has been read
 //
 // Integers are exact in X's dtype, so the MMAs sum exact products of q - zero and X; at the end of
 // a block of columns the f32 sum is scaled and added: total = fma(scale, open, total). No weight is
@@ -61,11 +56,11 @@ CATENARY_DEVICE u32 partials_of(u32 from, u32 to) {
 
 // Sends the sums of columns that other CTAs store, a column each thread.
 template <const GemmDequantConfig& kConfig>
-CATENARY_DEVICE void send_columns(const GemmDequantWork& work, u32 rank) {
+CATENARY_DEVICE void send_columns(const GemmDequantWork& work, u32 rank, u32 thread) {
   constexpr u32 kCtas = kConfig.schedule.cluster_k;
 #pragma unroll 1
-  for (u32 column = threadIdx.x; column < static_cast<u32>(work.columns);
-       column += kConfig.threads()) {
+  for (u32 column = thread; column < static_cast<u32>(work.columns);
+       column += kConfig.mma_threads()) {
     const u32 to = column % kCtas;
     if (to == rank) continue;
     const u32 address = partials_of<kConfig>(rank, to) + column / kCtas * kConfig.sum_pitch();
@@ -74,7 +69,7 @@ CATENARY_DEVICE void send_columns(const GemmDequantWork& work, u32 rank) {
     for (u32 s = 0; s < kConfig.num_accumulators(); ++s) {
       const u32 offset = s * kConfig.rows() * 4;
       bulk_copy_cluster(map_shared(address + offset, to), own + offset, sum_bytes(work),
-                        map_shared(GemmDequantSmem<kConfig>::partials_barrier(), to));
+                        map_shared(GemmDequantStages<kConfig>::partials_barrier(), to));
     }
   }
 }
@@ -105,7 +100,8 @@ CATENARY_DEVICE Vec<kConfig.vec> sum_vector(u32 rank, u32 index, u32 offset) {
 
 // Runs the epilogue on the columns that this CTA stores, a vector of rows a thread at a time.
 template <const GemmDequantConfig& kConfig, class Epilogue, class P>
-CATENARY_DEVICE void store_columns(const P& params, const GemmDequantWork& work, u32 rank) {
+CATENARY_DEVICE void store_columns(const P& params, const GemmDequantWork& work, u32 rank,
+                                   u32 thread) {
   constexpr u32 kPerColumn = kConfig.rows() / kConfig.vec;
   const u32 count = static_cast<u32>(stored_columns<kConfig>(work, rank)) * kPerColumn;
   const i64 first = work.tile0 * kPackedRows;
@@ -116,7 +112,7 @@ CATENARY_DEVICE void store_columns(const P& params, const GemmDequantWork& work,
   for (int b = 1; b <= kConfig.space.batch_rank; ++b)
     at.dim[kMaxDims - 2 - b] = work.batch[kMaxDims - b];
 #pragma unroll 1
-  for (u32 i = threadIdx.x; i < count; i += kConfig.threads()) {
+  for (u32 i = thread; i < count; i += kConfig.mma_threads()) {
     const u32 column = i / kPerColumn;
     const u32 row = i % kPerColumn * kConfig.vec;
     const i64 left = end - (first + row);
@@ -140,14 +136,11 @@ CATENARY_DEVICE void store_columns(const P& params, const GemmDequantWork& work,
 // What a config of the kernel keeps.
 template <const GemmDequantConfig& kConfig>
 CATENARY_DEVICE void check_gemm_dequant_config() {
+  static_assert(kConfig.runs() <= 32, "a lane for each run of q");
   static_assert(kConfig.tile.columns % 8 == 0 && kConfig.tile.columns <= 256, "N of wgmma");
   static_assert(kConfig.rows() % kConfig.vec == 0, "whole vectors of rows");
-  static_assert(kConfig.loads.stages <= 32 && kConfig.fragments() <= 32,
-                "a lane for each mbarrier and each run of q");
-
-  static_assert(kConfig.loads.x_stages > 2 ||
-                    i64{kConfig.loads.x_stages} * kConfig.k_slices() >= kConfig.k_tiles(),
-                "a stage of X is loaded two k-tiles after it has been read");
+  static_assert(kConfig.loads.stages > 1 || kConfig.k_tiles() <= kConfig.k_slices(),
+                "a stage is released after the next one has arrived");
   static_assert(kConfig.schedule.warpgroups % kConfig.num_accumulators() == 0,
                 "each weight has warpgroups of its own");
   static_assert(i64{kConfig.tile.row_tiles} * kConfig.schedule.n_slices >= kConfig.n_tiles(),
@@ -162,71 +155,81 @@ CATENARY_DEVICE void check_gemm_dequant_config() {
                 "W2 has the dtypes and blocks of W");
 }
 
-// Adds over the cluster, runs the epilogue and stores the result. The CTA's sums are stored.
+// The mma warpgroups: the sums of the CTA's k-slice, those of the cluster, and the epilogue.
+// `thread`, `warp`: among theirs.
 template <const GemmDequantConfig& kConfig, class Epilogue, class P>
-CATENARY_DEVICE void finish(const P& params, const GemmDequantWork& work, u32 rank) {
-  if constexpr (kConfig.schedule.cluster_k > 1) {
+CATENARY_DEVICE void run_mma_warpgroups(const P& params, const GemmDequantWork& work, u32 rank,
+                                        u32 warp) {
+  constexpr i32 kCtas = kConfig.schedule.cluster_k;
+  const u32 thread = threadIdx.x - 128;
+  const GemmDequantRows<kConfig> rows(work, warp);
+  GemmDequantSums<kConfig> sums;
+  sum_k_tiles<kConfig>(params, work, rows, sums);
+  // All mma threads arrive: the stages have been read.
+  named_barrier_sync<1>(kConfig.mma_threads());
+  store_sums<kConfig>(rows, sums);
+  // bulk_copy_cluster reads the sums in the async proxy (PTX ISA 8.3).
+  if constexpr (kCtas > 1) fence_proxy_async_shared();
+  // All mma threads arrive: the sums are stored.
+  named_barrier_sync<1>(kConfig.mma_threads());
+  if constexpr (kCtas > 1) {
     cluster_wait();
-    send_columns<kConfig>(work, rank);
-    mbarrier_wait(GemmDequantSmem<kConfig>::partials_barrier(), 0);
+    send_columns<kConfig>(work, rank, thread);
+    mbarrier_wait(GemmDequantStages<kConfig>::partials_barrier(), 0);
     // The warp converges: the cluster barrier is aligned.
     warp_barrier();
+    // What this CTA sends is read until then.
     cluster_arrive_relaxed();
   }
-  store_columns<kConfig, Epilogue>(params, work, rank);
-  if constexpr (kConfig.schedule.cluster_k > 1) {
+  store_columns<kConfig, Epilogue>(params, work, rank, thread);
+  if constexpr (kCtas > 1) {
     warp_barrier();
-    // What this CTA sent has been read: it may exit.
     cluster_wait();
   }
 }
 
 template <const GemmDequantConfig& kConfig, class Epilogue, class P>
 CATENARY_DEVICE void gemm_dequant(const P& params, const CtaRange& ctas = whole_grid()) {
+  using Stages = GemmDequantStages<kConfig>;
   constexpr i32 kCtas = kConfig.schedule.cluster_k;
+  constexpr bool kMoves = kConfig.moves_registers();
   check_gemm_dequant_config<kConfig>();
   griddepcontrol_launch_dependents();
   const i64 m = extent_at_launch(kConfig.space.m, params);
   const GemmDequantWork work = find_gemm_dequant_work<kConfig>(ctas.index, m);
-  const u32 rank = kCtas > 1 ? cluster_rank() : 0;
-  if constexpr (!kConfig.loads.w_is_weight) griddepcontrol_wait();
-  const u32 warp = warp_index();
-  const GemmDequantRows<kConfig> rows(work, warp);
-  GemmDequantRing<kConfig> ring(params, work, rows, warp);
-#pragma unroll 1
-  for (u32 i = 0; i < kConfig.loads.stages; ++i) ring.load(i);
-  const GemmDequantNumberLoader<kConfig> loader(params, work, rows);
-  GemmDequantNumbers<kConfig> numbers;
-  loader.load(0, numbers);
+  u32 rank = 0;
+  if constexpr (kCtas > 1) rank = cluster_rank();
   if (threadIdx.x == 0) {
     const i32 vectors =
         (kCtas - 1) * kConfig.num_accumulators() * stored_columns<kConfig>(work, rank);
-    GemmDequantSmem<kConfig>::init(static_cast<u32>(vectors) * sum_bytes(work));
+    Stages::init(static_cast<u32>(vectors) * sum_bytes(work));
   }
-  // The warp converges: the barriers are aligned.
-  warp_barrier();
   // Relaxed: fence.mbarrier_init releases the mbarriers (PTX ISA 9.7.13.4).
-  if constexpr (kCtas > 1) cluster_arrive_relaxed();
-  if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();
-  GemmDequantX<kConfig> x(work);
-  if (threadIdx.x == 0) {
-#pragma unroll 1
-    for (u32 i = 0; i < kConfig.loads.x_stages && x.left > 0; ++i) x.load(params, i);
+  if constexpr (kCtas > 1) {
+    warp_barrier();
+    cluster_arrive_relaxed();
   }
   // All threads arrive: the mbarriers are initialised.
   cta_barrier();
 
-  GemmDequantSums<kConfig> sums;
-  GemmDequantWarp<kConfig> state{rows, ring, x, threadIdx.x == 0};
-  sum_k_tiles<kConfig>(params, state, work, loader, numbers, sums);
-  // All threads arrive: X and q have been read.
-  cta_barrier();
-  store_sums<kConfig>(rows, sums);
-  // bulk_copy_cluster reads the sums in the async proxy (PTX ISA 8.3).
-  if constexpr (kCtas > 1) fence_proxy_async_shared();
-  // All threads arrive: the sums are stored.
-  cta_barrier();
-  finish<kConfig, Epilogue>(params, work, rank);
+  const u32 warp = warp_index();
+  if (warp < 4) {
+    if constexpr (kMoves) set_max_registers_decrease<kConfig.kLoadRegisters>();
+    if (warp == 0) {
+      GemmDequantLoader<kConfig>(params, work).run(params);
+    } else {
+      griddepcontrol_wait();
+    }
+    if constexpr (kCtas > 1) {
+      warp_barrier();
+      cluster_wait();
+      cluster_arrive_relaxed();
+      cluster_wait();
+    }
+  } else {
+    if constexpr (kMoves) set_max_registers_increase<kConfig.mma_registers()>();
+    run_mma_warpgroups<kConfig, Epilogue>(params, work, rank, warp - 4);
+  }
 }
 
 }  // namespace catenary

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The work of a CTA of `gemm_dequant`, its barriers, and its loads: runs of q by bulk loads, X by
-// TMA.
+// The work of a CTA of `gemm_dequant`, its barriers, and the load warp: runs of q by bulk loads, X
+// by TMA.
 #pragma once
 
 #include "ptx/bulk.cuh"
@@ -67,40 +67,32 @@ CATENARY_DEVICE i64 batch_offset(const GemmDequantWork& work) {
   return offset;
 }
 
-// A stage of a pipeline of kStages, and the phase of its barriers.
-template <i32 kStages>
-struct DequantStage {
-  u32 index = 0;
-  u32 phase = 0;
-  CATENARY_DEVICE void advance() {
-    if (++index == kStages) {
-      index = 0;
-      phase ^= 1;
-    }
-  }
-};
-
-// The shared addresses of a CTA.
+// Shared addresses of the stage of k-tile `i` and of its barriers; the parity of its phase.
 template <const GemmDequantConfig& kConfig>
-struct GemmDequantSmem {
-  static constexpr i32 kXStages = kConfig.loads.x_stages;
-  static constexpr i32 kXBarriers =
-      kConfig.barrier_offset() + kConfig.warps() * kConfig.loads.stages * 8;
+struct GemmDequantStages {
+  static constexpr i32 kStages = kConfig.loads.stages;
 
-  static CATENARY_DEVICE u32 x(u32 stage) { return dynamic_smem() + stage * kConfig.x_bytes(); }
-  static CATENARY_DEVICE u32 x_full(u32 stage) { return dynamic_smem() + kXBarriers + stage * 8; }
-  static CATENARY_DEVICE u32 x_empty(u32 stage) { return x_full(stage) + kXStages * 8; }
-  static CATENARY_DEVICE u32 partials_barrier() { return x_full(2 * kXStages); }
+  static CATENARY_DEVICE u32 stage(i32 i) {
+    return dynamic_smem() + static_cast<u32>(i % kStages * kConfig.stage_bytes());
+  }
+  static CATENARY_DEVICE u32 full(i32 i) {
+    return dynamic_smem() + static_cast<u32>(kConfig.barrier_offset() + i % kStages * 8);
+  }
+  static CATENARY_DEVICE u32 empty(i32 i) { return full(i) + kStages * 8; }
+  static CATENARY_DEVICE u32 phase(i32 i) { return static_cast<u32>(i / kStages % 2); }
+  static CATENARY_DEVICE u32 partials_barrier() {
+    return dynamic_smem() + static_cast<u32>(kConfig.barrier_offset() + 2 * kStages * 8);
+  }
 
   // One thread; a CTA barrier must follow.
-  //   x_full    1 arrival, of the thread that loads X, which expects its bytes
-  //   x_empty   an arrival of each warp
+  //   full      1 arrival, of lane 0 of the load warp, which expects the bytes of q and X
+  //   empty     an arrival of each mma warp
   //   partials  1 arrival, of this thread, which expects what other CTAs send; phase 0 only
   static CATENARY_DEVICE void init(u32 partial_bytes) {
 #pragma unroll 1
-    for (u32 stage = 0; stage < kXStages; ++stage) {
-      mbarrier_init(x_full(stage), 1);
-      mbarrier_init(x_empty(stage), kConfig.warps());
+    for (i32 i = 0; i < kStages; ++i) {
+      mbarrier_init(full(i), 1);
+      mbarrier_init(empty(i), kConfig.mma_warps());
     }
     if constexpr (kConfig.schedule.cluster_k > 1) {
       mbarrier_init(partials_barrier(), 1);
@@ -110,131 +102,91 @@ struct GemmDequantSmem {
   }
 };
 
-// Which row tiles a warp has: those of one weight, every weight_warpgroups() x 4th.
+// The load warp. All lanes call every function.
 template <const GemmDequantConfig& kConfig>
-struct GemmDequantRows {
-  i32 weight;  // 0: W, 1: W2
-  i32 first;   // row tile of fragment 0
-  i32 tiles;   // of the CTA
-
-  CATENARY_DEVICE GemmDequantRows(const GemmDequantWork& work, u32 warp) : tiles(work.tiles) {
-    const i32 warpgroup = static_cast<i32>(warp / 4);
-    weight = kConfig.dual ? warpgroup / kConfig.weight_warpgroups() : 0;
-    first = warpgroup % kConfig.weight_warpgroups() * 4 + static_cast<i32>(warp % 4);
-  }
-  CATENARY_DEVICE i32 row_tile(int fragment) const {
-    return first + fragment * 4 * kConfig.weight_warpgroups();
-  }
-  // The same in all lanes.
-  CATENARY_DEVICE bool has(int fragment) const { return row_tile(fragment) < tiles; }
-  // Its fragments, one after the other from the first.
-  CATENARY_DEVICE i32 fragments() const {
-    i32 count = 0;
-#pragma unroll
-    for (int f = 0; f < kConfig.fragments(); ++f) count += has(f) ? 1 : 0;
-    return count;
-  }
-  // Rows before those of fragment `fragment` in the sums of a column.
-  CATENARY_DEVICE i32 sum_row(int fragment) const {
-    return (weight * kConfig.tile.row_tiles + row_tile(fragment)) * 16;
-  }
-};
-
-// The ring of q of a warp: no other warp reads its rows. All lanes call every function; lane f
-// loads the run of fragment f.
-//   full of a stage: an arrival of each lane that loads, which expects its bytes
-template <const GemmDequantConfig& kConfig>
-struct GemmDequantRing {
-  static constexpr i32 kStages = kConfig.loads.stages;
-  u32 ring;
-  u32 barriers;
-  bool has_run;
-  i32 left;     // K blocks that are not loaded yet
-  const u8* q;  // at the first of them
+struct GemmDequantLoader {
+  using Stages = GemmDequantStages<kConfig>;
+  const GemmDequantWork& work;
+  i32 lane;
+  bool has_run;  // lane r loads run r of a stage
+  const u8* q;   // at the first K block
 
   template <class P>
-  CATENARY_DEVICE GemmDequantRing(const P& params, const GemmDequantWork& work,
-                                  const GemmDequantRows<kConfig>& rows, u32 warp)
-      : ring(dynamic_smem() + kConfig.ring_offset() + warp * kConfig.ring_bytes()),
-        barriers(dynamic_smem() + kConfig.barrier_offset() + warp * kStages * 8),
-        left(work.blocks) {
-    const i32 lane = static_cast<i32>(threadIdx.x % 32);
-    has_run = lane < kConfig.fragments() && rows.has(lane);
-    const i32 t = rows.row_tile(lane);
-    q = tile_address<kConfig.w>(params, work, t);
+  CATENARY_DEVICE GemmDequantLoader(const P& params, const GemmDequantWork& cta_work)
+      : work(cta_work), lane(static_cast<i32>(threadIdx.x % 32)) {
+    has_run = lane < kConfig.runs() && lane % kConfig.tile.row_tiles < work.tiles;
+    q = tile_address<kConfig.w>(params, lane);
     if constexpr (kConfig.dual) {
-      if (rows.weight == 1) q = tile_address<kConfig.w2>(params, work, t);
+      if (lane >= kConfig.tile.row_tiles)
+        q = tile_address<kConfig.w2>(params, lane - kConfig.tile.row_tiles);
     }
-    if (lane < kStages && rows.has(0)) {
-      mbarrier_init(barriers + static_cast<u32>(lane) * 8, static_cast<u32>(rows.fragments()));
-      // The async proxy must see the initialised mbarrier (PTX ISA 9.7.13.4).
-      fence_mbarrier_init();
-    }
-    // All lanes arrive: the mbarriers are initialised.
-    warp_barrier();
   }
 
   // Row tile `t` of the CTA's slice of a weight, at the first K block.
   template <DequantOperand kWeight, class P>
-  static CATENARY_DEVICE const u8* tile_address(const P& params, const GemmDequantWork& work,
-                                                i32 t) {
+  CATENARY_DEVICE const u8* tile_address(const P& params, i32 t) const {
     constexpr i64 kTile = kPackedRows * kPackedColumns;
     const i64 first = batch_offset<kConfig, kWeight.stride_batch>(work) / kTile;
     return static_cast<const u8*>(params.ptr[kWeight.slot]) +
            (first + (work.tile0 + t) * kConfig.k_blocks() + work.block0) * kConfig.tile_bytes();
   }
 
-  CATENARY_DEVICE u32 stage(u32 index) const { return ring + index * kConfig.q_bytes(); }
+  // K blocks of k-tile i.
+  CATENARY_DEVICE i32 blocks(i32 i) const {
+    const i32 left = work.blocks - i * kConfig.loads.stage_blocks;
+    return left < kConfig.loads.stage_blocks ? left : kConfig.loads.stage_blocks;
+  }
 
-  // Loads the next k-tile, if there is one. Each byte of q is read once by the CTAs of a column
-  // tile: evict_first keeps X in L2.
-  CATENARY_DEVICE void load(u32 index) {
-    constexpr i32 kBlocks = kConfig.loads.stage_blocks;
-    if (has_run && left > 0) {
-      const i32 count = kConfig.has_whole_k_tiles() || left > kBlocks ? kBlocks : left;
-      const u32 bytes = static_cast<u32>(count * kConfig.tile_bytes());
-      mbarrier_arrive_expect_tx(barriers + index * 8, bytes);
-      bulk_load(stage(index) + threadIdx.x % 32 * kConfig.run_bytes(), q, bytes,
-                barriers + index * 8, kEvictFirst);
+  // Expects k-tile i and loads its q. Each byte of q is read once by the CTAs of a column tile:
+  // evict_first keeps X in L2.
+  CATENARY_DEVICE void load_q(i32 i) const {
+    const u32 bytes = static_cast<u32>(blocks(i) * kConfig.tile_bytes());
+    if (lane == 0) {
+      const u32 runs = static_cast<u32>(work.tiles * kConfig.num_accumulators());
+      mbarrier_arrive_expect_tx(Stages::full(i), kConfig.x_bytes() + runs * bytes);
     }
-    q += kConfig.run_bytes();
-    left -= kBlocks;
+    if (!has_run) return;
+    bulk_load(Stages::stage(i) + static_cast<u32>(kConfig.x_bytes() + lane * kConfig.run_bytes()),
+              q + i64{i} * kConfig.run_bytes(), bytes, Stages::full(i), kEvictFirst);
   }
 
-  // The k-tile in a stage has arrived.
-  CATENARY_DEVICE void wait(const DequantStage<kStages>& at) const {
-    mbarrier_wait(barriers + at.index * 8, at.phase);
-  }
-};
-
-// The loads of X, by one thread.
-template <const GemmDequantConfig& kConfig>
-struct GemmDequantX {
-  i32 corner[kConfig.x.rank()];
-  i32 left;  // k-tiles that are not loaded yet
-
-  CATENARY_DEVICE explicit GemmDequantX(const GemmDequantWork& work) : left(work.k_tiles) {
+  // Loads X of k-tile i. Boxes are whole: rows past m and columns past K are zeros.
+  template <class P>
+  CATENARY_DEVICE void load_x(const P& params, i32 i) const {
+    if (lane != 0) return;
     constexpr Sm90Operand kX = kConfig.x;
-    corner[0] = static_cast<i32>(work.block0) * static_cast<i32>(kPackedColumns);
+    i32 corner[kX.rank()];
     corner[1] = static_cast<i32>(work.m0);
     if constexpr (kX.rank() > 2) corner[2] = static_cast<i32>(work.batch[kX.coord2]);
     if constexpr (kX.rank() > 3) corner[3] = static_cast<i32>(work.batch[kX.coord3]);
     if constexpr (kX.rank() > 4) corner[4] = static_cast<i32>(work.batch[kX.coord4]);
-  }
-
-  // Loads the next k-tile, which there must be. Boxes are whole: rows past m and columns past K are
-  // zeros.
-  template <class P>
-  CATENARY_DEVICE void load(const P& params, u32 stage) {
-    using Smem = GemmDequantSmem<kConfig>;
-    mbarrier_arrive_expect_tx(Smem::x_full(stage), kConfig.x_bytes());
 #pragma unroll
     for (i32 b = 0; b < kConfig.loads.stage_blocks; ++b) {
-      tma_load(Smem::x(stage) + static_cast<u32>(b * kConfig.box_bytes()),
-               params.map[kConfig.x.map], corner, Smem::x_full(stage));
-      corner[0] += static_cast<i32>(kPackedColumns);
+      corner[0] = static_cast<i32>(work.block0 + i * kConfig.loads.stage_blocks + b) *
+                  static_cast<i32>(kPackedColumns);
+      tma_load(Stages::stage(i) + static_cast<u32>(b * kConfig.box_bytes()), params.map[kX.map],
+               corner, Stages::full(i));
     }
-    --left;
+  }
+
+  // All loads of the CTA, those of the first stages of q before the dependency wait.
+  template <class P>
+  CATENARY_DEVICE void run(const P& params) const {
+    const i32 first = work.k_tiles < kConfig.loads.stages ? work.k_tiles : kConfig.loads.stages;
+    if constexpr (!kConfig.loads.w_is_weight) griddepcontrol_wait();
+    if (lane == 0) tma_prefetch_descriptor(params.map[kConfig.x.map]);
+#pragma unroll 1
+    for (i32 i = 0; i < first; ++i) load_q(i);
+    if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();
+#pragma unroll 1
+    for (i32 i = 0; i < first; ++i) load_x(params, i);
+#pragma unroll 1
+    for (i32 i = first; i < work.k_tiles; ++i) {
+      // The fill before has been read: phase i / stages - 1.
+      mbarrier_wait(Stages::empty(i), Stages::phase(i) ^ 1);
+      load_q(i);
+      load_x(params, i);
+    }
   }
 };
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A warp of `gemm_dequant`: scales and zeros of its rows, A of the MMAs from q, and the sums.
+// An mma warp of `gemm_dequant`: scales and zeros of its rows, A of the MMAs from q, and the sums.
 //
-//   step: a K block of a fragment, four MMAs
-//     unpack q | wait for the MMAs of the step before, scale and add what they ended | MMAs
+//   step: a K block of a fragment, four MMAs. While they run, the next step's q is unpacked to
+//   other registers.
+//
+//     unpack s | wait, scale and add what s - 1 ended | MMAs s | wait for MMAs s - 1 | ...
 #pragma once
 
 #include "kernels/dequant_unpack.cuh"
@@ -15,6 +17,29 @@
 #include "ptx/wgmma_registers.cuh"
 
 namespace catenary {
+
+// Which row tiles a warp has: those of one weight, every weight_warpgroups() x 4th.
+template <const GemmDequantConfig& kConfig>
+struct GemmDequantRows {
+  i32 weight;  // 0: W, 1: W2
+  i32 first;   // row tile of fragment 0
+  i32 tiles;   // of the CTA
+
+  CATENARY_DEVICE GemmDequantRows(const GemmDequantWork& work, u32 warp) : tiles(work.tiles) {
+    const i32 warpgroup = static_cast<i32>(warp / 4);
+    weight = kConfig.dual ? warpgroup / kConfig.weight_warpgroups() : 0;
+    first = warpgroup % kConfig.weight_warpgroups() * 4 + static_cast<i32>(warp % 4);
+  }
+  CATENARY_DEVICE i32 row_tile(int fragment) const {
+    return first + fragment * 4 * kConfig.weight_warpgroups();
+  }
+  // The same in all lanes.
+  CATENARY_DEVICE bool has(int fragment) const { return row_tile(fragment) < tiles; }
+  // The run of a stage.
+  CATENARY_DEVICE i32 run(int fragment) const {
+    return weight * kConfig.tile.row_tiles + row_tile(fragment);
+  }
+};
 
 // A stride of W or W2.
 CATENARY_DEVICE i64 stride_of(bool second, i64 of_w, i64 of_w2) {
@@ -42,48 +67,45 @@ struct GemmDequantNumbers {
   }
 };
 
-// Where they are: for each of the lane's rows its distance from a row of the CTA.
+// Where they are.
 template <const GemmDequantConfig& kConfig>
 struct GemmDequantNumberLoader {
   static constexpr BlockNumbers kScale = kConfig.w.scale, kScale2 = kConfig.w2.scale;
   static constexpr BlockNumbers kZero = kConfig.w.zero, kZero2 = kConfig.w2.zero;
-  const u8* scales;  // of the CTA's first row, at the first block of K
+  const u8* scales;
   const u8* zeros;
   bool second;  // those of W2
-  i32 row[kConfig.fragments()][2];
+  i32 n[kConfig.fragments()][2];
   i64 column;  // of the CTA's first k-tile
 
   template <class P>
   CATENARY_DEVICE GemmDequantNumberLoader(const P& params, const GemmDequantWork& work,
                                           const GemmDequantRows<kConfig>& rows)
       : second(kConfig.dual && rows.weight == 1), column(work.block0 * kPackedColumns) {
-    const i64 first = work.tile0 * kPackedRows;
-    scales = start<kScale>(params, work, first);
-    zeros = kConfig.w.has_zero ? start<kZero>(params, work, first) : nullptr;
+    scales = start<kScale>(params, work);
+    zeros = kConfig.w.has_zero ? start<kZero>(params, work) : nullptr;
     if constexpr (kConfig.dual) {
       if (second) {
-        scales = start<kScale2>(params, work, first);
-        zeros = kConfig.w.has_zero ? start<kZero2>(params, work, first) : nullptr;
+        scales = start<kScale2>(params, work);
+        zeros = kConfig.w.has_zero ? start<kZero2>(params, work) : nullptr;
       }
     }
-    const i64 last = kConfig.space.n.size - 1 - first;
 #pragma unroll
     for (int f = 0; f < kConfig.fragments(); ++f) {
 #pragma unroll
       for (int lower = 0; lower < 2; ++lower) {
         // Rows past N are clamped to the last one: their results are not stored.
-        const i32 at = rows.row_tile(f) * static_cast<i32>(kPackedRows) + lower * 8 +
-                       static_cast<i32>(threadIdx.x % 32 / 4);
-        row[f][lower] = at < last ? at : static_cast<i32>(last);
+        const i64 row =
+            (work.tile0 + rows.row_tile(f)) * kPackedRows + lower * 8 + threadIdx.x % 32 / 4;
+        n[f][lower] = static_cast<i32>(row < kConfig.space.n.size ? row : kConfig.space.n.size - 1);
       }
     }
   }
 
   template <BlockNumbers kNumbers, class P>
-  static CATENARY_DEVICE const u8* start(const P& params, const GemmDequantWork& work, i64 first) {
-    const i64 offset =
-        batch_offset<kConfig, kNumbers.stride_batch>(work) + first * kNumbers.stride_row;
-    return static_cast<const u8*>(params.ptr[kNumbers.slot]) + offset * dtype_bytes(kNumbers.dtype);
+  static CATENARY_DEVICE const u8* start(const P& params, const GemmDequantWork& work) {
+    return static_cast<const u8*>(params.ptr[kNumbers.slot]) +
+           batch_offset<kConfig, kNumbers.stride_batch>(work) * dtype_bytes(kNumbers.dtype);
   }
 
   // Those of k-tile i. Blocks of columns past K have scale 0.
@@ -100,29 +122,26 @@ struct GemmDequantNumberLoader {
         }
         continue;
       }
-      const u32 block = static_cast<u32>(at) / static_cast<u32>(kConfig.w.block_columns);
-      load_block(block, part, numbers);
+      load_block(at / kConfig.w.block_columns, part, numbers);
     }
   }
 
-  CATENARY_DEVICE void load_block(u32 block, int part, GemmDequantNumbers<kConfig>& numbers) const {
-    const u8* scale_block =
-        scales + block * stride_of(second, kScale.stride_block, kScale2.stride_block) *
-                     dtype_bytes(kScale.dtype);
-    const u8* zero_block =
-        zeros + block * stride_of(second, kZero.stride_block, kZero2.stride_block);
+  CATENARY_DEVICE void load_block(i64 block, int part, GemmDequantNumbers<kConfig>& numbers) const {
+    const i64 scale_block = block * stride_of(second, kScale.stride_block, kScale2.stride_block);
+    const i64 zero_block = block * stride_of(second, kZero.stride_block, kZero2.stride_block);
 #pragma unroll
     for (int f = 0; f < kConfig.fragments(); ++f) {
 #pragma unroll
       for (int lower = 0; lower < 2; ++lower) {
-        const u8* scale =
-            scale_block + row[f][lower] * stride_of(second, kScale.stride_row, kScale2.stride_row) *
-                              dtype_bytes(kScale.dtype);
+        const i64 row = n[f][lower];
+        const u8* scale = scales + (scale_block + row * stride_of(second, kScale.stride_row,
+                                                                  kScale2.stride_row)) *
+                                       dtype_bytes(kScale.dtype);
         numbers.scales[f][part][lower] =
             kScale.dtype == DType::kF32 ? ld_global_u32(scale) : ld_global_u16(scale);
         if constexpr (kConfig.w.has_zero) {
           numbers.zeros[f][part][lower] = ld_global_u8(
-              zero_block + row[f][lower] * stride_of(second, kZero.stride_row, kZero2.stride_row));
+              zeros + zero_block + row * stride_of(second, kZero.stride_row, kZero2.stride_row));
         }
       }
     }
@@ -148,11 +167,12 @@ struct GemmDequantSums {
   using Fragment = U32x4[4];  // A of the MMAs of a step
 
   float total[kConfig.fragments()][kCount] = {};
-  float open[kOpen > 0 ? kOpen : 1][kCount] = {};
+  float open[kOpen > 0 ? kOpen : 1][kCount];
   float scale[kOpen > 0 ? kOpen : 1][2] = {};  // of the open sums: rows g and g + 8
 
-  // Adds the open sums to those of a fragment, scaled. Their MMAs have ended.
+  // Adds the open sums to those of a fragment, scaled. Their MMAs are waited for.
   CATENARY_DEVICE void add_open(int fragment) {
+    wgmma_wait<0>();
 #pragma unroll
     for (int o = 0; o < kOpen; ++o) {
       wgmma_pin(open[o]);
@@ -160,16 +180,6 @@ struct GemmDequantSums {
       for (int i = 0; i < kCount; ++i) {
         total[fragment][i] = fma_rn(scale[o][i / 2 % 2], open[o][i], total[fragment][i]);
       }
-    }
-  }
-
-  // The scales of the sums that a step opens, from part `part` of the k-tile on.
-  CATENARY_DEVICE void set_scales(const GemmDequantNumbers<kConfig>& numbers, int fragment,
-                                  int part) {
-#pragma unroll
-    for (int o = 0; o < kOpen; ++o) {
-      scale[o][0] = numbers.scale(fragment, part + o, 0);
-      scale[o][1] = numbers.scale(fragment, part + o, 1);
     }
   }
 
@@ -189,6 +199,7 @@ struct GemmDequantSums {
   // One scale for a whole row. By an addition of +0, as a sum over blocks ends with one: a sum of 0
   // is +0 under a negative scale.
   CATENARY_DEVICE void scale_rows(const GemmDequantNumbers<kConfig>& numbers) {
+    wgmma_wait<0>();
 #pragma unroll
     for (int f = 0; f < kConfig.fragments(); ++f) {
       wgmma_pin(total[f]);
@@ -199,11 +210,20 @@ struct GemmDequantSums {
   }
 };
 
-// A of a step: K block `block` of a fragment.
+// A of a step: K block `block` of the stage at shared address `stage`. 0 where the warp has no row
+// tile, or K no block.
 template <const GemmDequantConfig& kConfig>
-CATENARY_DEVICE void unpack_step(const DequantBlock<kConfig>& q,
+CATENARY_DEVICE void unpack_step(u32 stage, const GemmDequantRows<kConfig>& rows,
                                  const GemmDequantNumbers<kConfig>& numbers, int fragment,
-                                 int block, U32x4 (&a)[4]) {
+                                 int block, bool has_block, U32x4 (&a)[4]) {
+  if (!has_block || !rows.has(fragment)) {
+#pragma unroll
+    for (int mma = 0; mma < 4; ++mma) a[mma] = {0, 0, 0, 0};
+    return;
+  }
+  const DequantBlock<kConfig> q(stage + static_cast<u32>(kConfig.x_bytes() +
+                                                         rows.run(fragment) * kConfig.run_bytes() +
+                                                         block * kConfig.tile_bytes()));
 #pragma unroll
   for (int mma = 0; mma < 4; ++mma) {
     const int part = (block * 64 + mma * 16) / kConfig.scaled_columns();
@@ -212,99 +232,71 @@ CATENARY_DEVICE void unpack_step(const DequantBlock<kConfig>& q,
   }
 }
 
-// What a warp works with, and where it is.
+// The steps of k-tile i. `tail`: its last blocks may be missing.
 template <const GemmDequantConfig& kConfig>
-struct GemmDequantWarp {
-  const GemmDequantRows<kConfig>& rows;
-  GemmDequantRing<kConfig>& ring;
-  GemmDequantX<kConfig>& x;
-  bool loads_x;  // the thread that loads X
-  DequantStage<kConfig.loads.stages> at = {};
-  // Of X: this k-tile's, and those of the two before.
-  DequantStage<kConfig.loads.x_stages> x_at = {}, x_before = {}, x_last = {};
-  U32x4 a[2][4];  // A of this step and of the one before, whose MMAs read it
-};
-
-// After the MMAs of k-tile i - 1: releases its X, and loads another k-tile's where that of k-tile
-// i - 2 is. One thread waits until all warps have released that.
-template <const GemmDequantConfig& kConfig, class P>
-CATENARY_DEVICE void next_x(const P& params, GemmDequantWarp<kConfig>& warp, i32 i) {
-  using Smem = GemmDequantSmem<kConfig>;
-  if (i > 0 && threadIdx.x % 32 == 0) mbarrier_arrive(Smem::x_empty(warp.x_before.index));
-  if (i > 1 && warp.loads_x && warp.x.left > 0) {
-    mbarrier_wait(Smem::x_empty(warp.x_last.index), warp.x_last.phase);
-    warp.x.load(params, warp.x_last.index);
-  }
-}
-
-// The steps of k-tile i; `left`: its K blocks, or more.
-template <const GemmDequantConfig& kConfig, class P>
-CATENARY_DEVICE void multiply_k_tile(const P& params, GemmDequantWarp<kConfig>& warp, i32 i,
-                                     i32 left, const GemmDequantNumbers<kConfig>& numbers,
-                                     GemmDequantSums<kConfig>& sums) {
-  using Smem = GemmDequantSmem<kConfig>;
+CATENARY_DEVICE void multiply_k_tile(i32 i, i32 blocks, const GemmDequantRows<kConfig>& rows,
+                                     const GemmDequantNumbers<kConfig>& numbers,
+                                     GemmDequantSums<kConfig>& sums, U32x4 (&a)[2][4]) {
+  using Stages = GemmDequantStages<kConfig>;
   constexpr int kBlocks = kConfig.loads.stage_blocks;
   constexpr int kFragments = kConfig.fragments();
-  static_assert(kFragments * kBlocks % 2 == 0, "a k-tile begins with the first registers of A");
+  constexpr bool kWhole = kConfig.space.k.size % kConfig.stage_columns() == 0;
   // Open sums end with a step whose columns are the last of a part.
   constexpr int kPartBlocks = kConfig.scaled_columns() < 64 ? 1 : kConfig.scaled_columns() / 64;
-  if (warp.rows.has(0)) warp.ring.wait(warp.at);
-  mbarrier_wait(Smem::x_full(warp.x_at.index), warp.x_at.phase);
-  const u32 run = warp.ring.stage(warp.at.index);
-  const u32 x = Smem::x(warp.x_at.index);
+  const u32 stage = Stages::stage(i);
+  // Phase i / stages of the stage's barrier.
+  mbarrier_wait(Stages::full(i), Stages::phase(i));
 #pragma unroll
   for (int step = 0; step < kFragments * kBlocks; ++step) {
     const int fragment = step / kBlocks;
     const int block = step % kBlocks;
-    // Without a branch: the results of rows that the warp has not are not stored, and X of columns
-    // past K is 0. Any integers do for them, those of X's bytes.
-    const bool exists = (kConfig.has_whole_k_tiles() || block < left) && warp.rows.has(fragment);
-    const u32 own =
-        run + static_cast<u32>(fragment * kConfig.run_bytes() + block * kConfig.tile_bytes());
-    DequantBlock<kConfig> q;
-    if (exists) q.load(own);
-    unpack_step<kConfig>(q, numbers, fragment, block, warp.a[step % 2]);
+    unpack_step<kConfig>(stage, rows, numbers, fragment, block, kWhole || block < blocks,
+                         a[step % 2]);
     if constexpr (kConfig.open_sums() > 0) {
       // The step before ended a part: of the k-tile before where this is the first.
       if (block % kPartBlocks == 0) {
-        wgmma_wait<0>();
-        sums.add_open(step == 0 ? kFragments - 1 : (step - 1) / kBlocks);
-        sums.set_scales(numbers, fragment, block * 64 / kConfig.scaled_columns());
+        if (step > 0 || i > 0) sums.add_open(step == 0 ? kFragments - 1 : (step - 1) / kBlocks);
+#pragma unroll
+        for (int o = 0; o < sums.kOpen; ++o) {
+          const int part = block * 64 / kConfig.scaled_columns() + o;
+          sums.scale[o][0] = numbers.scale(fragment, part, 0);
+          sums.scale[o][1] = numbers.scale(fragment, part, 1);
+        }
       }
     }
-    sums.multiply(
-        fragment, warp.a[step % 2],
-        wgmma_descriptor(x + static_cast<u32>(block * kConfig.box_bytes()), 0, 1024, Swizzle::k128),
-        block % kPartBlocks == 0);
-    // The MMAs of the step before have ended: their A is written by the next step.
+    const u32 x = stage + static_cast<u32>(block * kConfig.box_bytes());
+    sums.multiply(fragment, a[step % 2], wgmma_descriptor(x, 0, 1024, Swizzle::k128),
+                  block % kPartBlocks == 0);
+    // The registers of the step before are written next.
     wgmma_wait<1>();
-    if (step == 0) next_x<kConfig>(params, warp, i);
+    if (step == 0 && i > 0) {
+      // All lanes arrive: they have read q of the k-tile before, whose MMAs have ended.
+      warp_barrier();
+      if (threadIdx.x % 32 == 0) mbarrier_arrive(Stages::empty(i - 1));
+    }
   }
-  // All lanes arrive: they have read the warp's q.
-  warp_barrier();
-  warp.ring.load(warp.at.index);
-  warp.at.advance();
-  warp.x_last = warp.x_before;
-  warp.x_before = warp.x_at;
-  warp.x_at.advance();
 }
 
-// The sums of the CTA's k-slice. `numbers`: those of the first k-tile.
+// The sums of the CTA's k-slice.
 template <const GemmDequantConfig& kConfig, class P>
-CATENARY_DEVICE void sum_k_tiles(const P& params, GemmDequantWarp<kConfig>& warp,
-                                 const GemmDequantWork& work,
-                                 const GemmDequantNumberLoader<kConfig>& loader,
-                                 GemmDequantNumbers<kConfig>& numbers,
+CATENARY_DEVICE void sum_k_tiles(const P& params, const GemmDequantWork& work,
+                                 const GemmDequantRows<kConfig>& rows,
                                  GemmDequantSums<kConfig>& sums) {
-  GemmDequantNumbers<kConfig> next;
+  static_assert(kConfig.fragments() * kConfig.loads.stage_blocks % 2 == 0,
+                "a k-tile begins with the registers that the one before does not end with");
+  const GemmDequantNumberLoader<kConfig> loader(params, work, rows);
+  GemmDequantNumbers<kConfig> numbers, next;
+  if constexpr (!kConfig.loads.w_is_weight) griddepcontrol_wait();
+  loader.load(0, numbers);
+  if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();
+  U32x4 a[2][4];
 #pragma unroll 1
   for (i32 i = 0; i < work.k_tiles; ++i) {
     if (!kConfig.has_row_scales() && i + 1 < work.k_tiles) loader.load(i + 1, next);
-    multiply_k_tile<kConfig>(params, warp, i, work.blocks - i * kConfig.loads.stage_blocks, numbers,
-                             sums);
+    multiply_k_tile<kConfig>(i, work.blocks - i * kConfig.loads.stage_blocks, rows, numbers, sums,
+                             a);
     if constexpr (!kConfig.has_row_scales()) numbers = next;
   }
-  wgmma_wait<0>();
   if constexpr (kConfig.has_row_scales()) {
     sums.scale_rows(numbers);
   } else {
@@ -320,7 +312,7 @@ CATENARY_DEVICE void store_sums(const GemmDequantRows<kConfig>& rows,
 #pragma unroll
   for (int f = 0; f < kConfig.fragments(); ++f) {
     if (!rows.has(f)) continue;
-    const u32 row = static_cast<u32>(rows.sum_row(f)) + lane / 4;
+    const u32 row = static_cast<u32>(rows.run(f)) * 16 + lane / 4;
 #pragma unroll
     for (int i = 0; i < sums.kCount; ++i) {
       const u32 column = static_cast<u32>(i / 4 * 8 + i % 2) + lane % 4 * 2;

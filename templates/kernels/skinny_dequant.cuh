@@ -102,8 +102,7 @@ CATENARY_DEVICE void add_row_tile(int run, u32 from, i32 blocks, const DequantX<
       if (!kConfig.has_row_scales() && kPartHalves > 2) sums.add_scaled(run, open, numbers, 0);
       continue;
     }
-    DequantBlock<kConfig> q;
-    q.load(from + block * kConfig.tile_bytes());
+    const DequantBlock<kConfig> q(from + block * kConfig.tile_bytes());
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int half = block * 2 + h;

@@ -16,16 +16,16 @@ struct GemmDequantTile {
 
 struct GemmDequantLoads {
   bool w_is_weight = true;  // q, scale and zero are weights: they are loaded before the wait
+  i32 stages = 4;           // pipeline stages
   i32 stage_blocks = 2;     // K blocks of 64 columns of a stage: its k-tile
-  i32 stages = 4;           // pipeline stages of q, of each warp
-  i32 x_stages = 3;         // pipeline stages of X
   constexpr bool operator==(const GemmDequantLoads&) const = default;
 };
 
 struct GemmDequantSchedule {
-  i32 warpgroups = 2;  // they divide the rows; in a dual GEMM each has one weight
+  i32 warpgroups = 2;  // mma warpgroups: they divide the rows; in a dual GEMM each has one weight
   i32 cluster_k = 1;   // cluster split-K: CTAs that divide K
   i64 n_slices = 1;    // slices of N: its row tiles are divided evenly among them
+  i32 ctas_per_sm = 1;
   constexpr bool operator==(const GemmDequantSchedule&) const = default;
 };
 
@@ -44,8 +44,22 @@ struct GemmDequantConfig {
   i32 vec = 8;  // columns of D (rows of W) that one thread takes at a time in the epilogue
   constexpr bool operator==(const GemmDequantConfig&) const = default;
 
-  constexpr i32 warps() const { return schedule.warpgroups * 4; }
-  constexpr i32 threads() const { return schedule.warpgroups * 128; }
+  // The first warpgroup loads.
+  constexpr i32 mma_warps() const { return schedule.warpgroups * 4; }
+  constexpr i32 mma_threads() const { return schedule.warpgroups * 128; }
+  constexpr i32 threads() const { return mma_threads() + 128; }
+  // Registers of a thread at launch, and those of an mma thread after setmaxnreg has moved the rest
+  // of the load warpgroup's to it.
+  static constexpr i32 kLoadRegisters = 32, kMostRegisters = 240;
+  constexpr i32 launch_registers() const {
+    return 65536 / (threads() * schedule.ctas_per_sm) / 8 * 8;
+  }
+  constexpr bool moves_registers() const { return launch_registers() < kMostRegisters; }
+  constexpr i32 mma_registers() const {
+    const i32 share = (launch_registers() * (1 + schedule.warpgroups) - kLoadRegisters) /
+                      schedule.warpgroups / 8 * 8;
+    return share < kMostRegisters ? share : kMostRegisters;
+  }
   constexpr i32 num_accumulators() const { return dual ? 2 : 1; }
   constexpr DequantOperand weight(int i) const { return i == 0 ? w : w2; }
   constexpr i64 batch() const {
@@ -60,7 +74,7 @@ struct GemmDequantConfig {
   constexpr i32 rows() const { return tile.row_tiles * 16; }
   // Row tiles of a CTA: those of W, then those of W2.
   constexpr i32 runs() const { return tile.row_tiles * num_accumulators(); }
-  // Warpgroups of one weight, and fragments of 64 rows of one of them: warp w has row tile
+  // Mma warpgroups of one weight, and fragments of 64 rows of one of them: warp w has row tile
   // 4 (f weight_warpgroups + g) + w as its part of fragment f of warpgroup g.
   constexpr i32 weight_warpgroups() const { return schedule.warpgroups / num_accumulators(); }
   constexpr i32 fragments() const {
@@ -72,7 +86,6 @@ struct GemmDequantConfig {
     return loads.stage_blocks * static_cast<i32>(kPackedColumns);
   }
   constexpr i64 k_tiles() const { return ceil_div(k_blocks(), i64{loads.stage_blocks}); }
-  constexpr bool has_whole_k_tiles() const { return k_blocks() % loads.stage_blocks == 0; }
   constexpr i32 k_slices() const { return schedule.cluster_k; }
 
   // One scale for a whole row of W: the sums are scaled at the end.
@@ -86,15 +99,15 @@ struct GemmDequantConfig {
   // Sums that are open at a time: one, or two where the halves of a K block have different scales.
   constexpr i32 open_sums() const { return has_row_scales() ? 0 : scaled_columns() < 64 ? 2 : 1; }
 
-  // A stage of X: a box for each K block, under the 128-byte swizzle.
-  constexpr i32 box_bytes() const { return tile.columns * 128; }
-  constexpr i32 x_bytes() const { return loads.stage_blocks * box_bytes(); }
-  // After them the rings of q, one of each warp: a stage has a run for each fragment.
+  // A stage: a box of X for each K block, under the 128-byte swizzle, then a run of q for each row
+  // tile of W and W2.
   constexpr i32 tile_bytes() const { return packed_tile_bytes(w.dtype); }
   constexpr i32 run_bytes() const { return loads.stage_blocks * tile_bytes(); }
-  constexpr i32 q_bytes() const { return fragments() * run_bytes(); }
-  constexpr i32 ring_bytes() const { return loads.stages * q_bytes(); }
-  constexpr i32 ring_offset() const { return loads.x_stages * x_bytes(); }
+  constexpr i32 box_bytes() const { return tile.columns * 128; }
+  constexpr i32 x_bytes() const { return loads.stage_blocks * box_bytes(); }
+  constexpr i32 stage_bytes() const {
+    return (x_bytes() + runs() * run_bytes() + 1023) / 1024 * 1024;
+  }
   // The stages are reused for the sums, [column][row], padded by 4 floats: eight lanes of one
   // column and four columns of a store are in different banks.
   constexpr i32 sum_bytes() const { return runs() * 16 * 4; }
@@ -105,16 +118,15 @@ struct GemmDequantConfig {
   }
   constexpr i32 partials_bytes() const { return own_columns() * sum_pitch(); }
   constexpr i32 partials_offset() const {
-    const i32 stages = ring_offset() + warps() * ring_bytes();
+    const i32 stages = loads.stages * stage_bytes();
     const i32 sums = tile.columns * sum_pitch();
     return stages > sums ? stages : sums;
   }
-  // mbarriers: full of each stage of q, by warp; full of each stage of X, then empty; one of the
-  // partials.
+  // mbarriers: full and empty of each stage, one of the partials.
   constexpr i32 barrier_offset() const {
     return partials_offset() + (schedule.cluster_k - 1) * partials_bytes();
   }
-  constexpr i32 barriers() const { return warps() * loads.stages + 2 * loads.x_stages + 1; }
+  constexpr i32 barriers() const { return 2 * loads.stages + 1; }
   constexpr i32 smem_bytes() const { return barrier_offset() + 8 * barriers(); }
 };
 

@@ -22,7 +22,7 @@ struct PackedCase {
   std::string q = "i4", x = "bf16", scale = "bf16";
   bool zero = false;
   Shape shape = {40, 40, 256, 128};
-  std::string tile = "packed2t2x40b2s2x3";
+  std::string tile = "packed2t2x40s2b2";
   FillKind fill = FillKind::kExactInteger;
   std::string role = "weight";  // of q, scale and zero
   bool dual = false;
@@ -101,7 +101,7 @@ TEST_SUITE("gemm_dequant in the simulator") {
           for (const bool zero : {false, true}) {
             const FillKind fill =
                 cases.size() % 3 == 0 ? FillKind::kNormal : FillKind::kExactInteger;
-            cases.push_back({q, x, scale, zero, {40, 40, 256, 128}, "packed1t2x40b2s2x3", fill});
+            cases.push_back({q, x, scale, zero, {40, 40, 256, 128}, "packed1t2x40s2b2", fill});
           }
         }
       }
@@ -114,14 +114,9 @@ TEST_SUITE("gemm_dequant in the simulator") {
     for (const i64 m : {1, 7, 8, 33}) {
       for (const i64 group : {32, 64, 96, 128, 192, 256, 672}) {
         const bool zero = (m + group) % 3 == 0;
-        cases.push_back({"i4", "bf16", "bf16", zero, {m, 97, 672, group}, "packed1t2x16b2s3x3"});
-        cases.push_back({"i8",
-                         "f16",
-                         "f32",
-                         !zero,
-                         {m, 17, 672, group},
-                         "packed2t2x8b4s2x3",
-                         FillKind::kNormal});
+        cases.push_back({"i4", "bf16", "bf16", zero, {m, 97, 672, group}, "packed1t2x16s3b2"});
+        cases.push_back(
+            {"i8", "f16", "f32", !zero, {m, 17, 672, group}, "packed2t2x8s2b4", FillKind::kNormal});
       }
     }
     pass(cases, 3);
@@ -129,9 +124,9 @@ TEST_SUITE("gemm_dequant in the simulator") {
 
   TEST_CASE("tiles: one to four fragments of a warpgroup, slices of unlike height, clusters") {
     std::vector<PackedCase> cases;
-    for (const char* tile : {"packed1t10x16b2s3x3", "packed2t10x24b2s2x3", "packed2t19x8b2s2x3",
-                             "packed1t4x16b2s2x3n6", "packed2t4x16b2s1x3", "packed2t4x16b4s4x3c2",
-                             "packed1t3x24b2s2x3c4", "packed2t10x8b2s2x3c8"}) {
+    for (const char* tile :
+         {"packed1t10x16s3b2", "packed2t10x24s2b2", "packed2t19x8s2b2", "packed1t4x16s2b2n6",
+          "packed2t4x16s2b2", "packed2t4x16s4b4c2", "packed1t3x24s2b2c4", "packed2t10x8s2b2c8"}) {
       for (const i64 group : {128, 1440}) {
         cases.push_back({"i4", "bf16", "bf16", false, {20, 300, 1440, group}, tile});
         cases.push_back({"u4", "f16", "bf16", true, {9, 300, 1440, group}, tile});
@@ -142,7 +137,7 @@ TEST_SUITE("gemm_dequant in the simulator") {
 
   TEST_CASE("pairs of weights and batches") {
     std::vector<PackedCase> cases;
-    for (const char* tile : {"packed2t3x16b2s2x3", "packed2t5x24b2s2x3c2", "packed4t5x16b2s2x3"}) {
+    for (const char* tile : {"packed2t3x16s2b2", "packed2t5x24s2b2c2", "packed4t5x16s2b2"}) {
       for (const bool dual : {false, true}) {
         PackedCase c{"i4", "bf16", "bf16", dual, {20, 150, 384, 64}, tile, FillKind::kNormal};
         c.dual = dual;

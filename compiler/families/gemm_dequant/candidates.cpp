@@ -21,47 +21,44 @@ constexpr int kClusters[] = {1, 2, 4, 8};
 constexpr i32 kMostColumns = 128;
 constexpr int kMostStages = 8;
 
-// CTAs per SM; 0: the config does not fit.
-int resident_ctas(const Target& target, const GemmDequantConfig& c) {
-  constexpr i64 kMostRegisters = 255;
+// CTAs per SM, with the registers of which they keep their sums; 0: the config does not fit.
+int resident_ctas(const Target& target, GemmDequantConfig c) {
   if (c.smem_bytes() > target.smem_per_cta) return 0;
   const i64 by_smem = target.smem_per_sm / (c.smem_bytes() + kReservedSmem);
-  // Registers are given in units of 8 a thread.
-  const auto fits = [&](i64 ctas) {
-    const i64 registers = std::min(65536 / (c.threads() * ctas) / 8 * 8, kMostRegisters);
-    return registers >= estimated_registers(c);
-  };
-  i64 ctas = std::min({by_smem, i64{2048} / c.threads(), i64{4}});
-  while (ctas > 0 && !fits(ctas)) --ctas;
-  return static_cast<int>(ctas);
+  for (int ctas = static_cast<int>(std::min({by_smem, i64{2048} / c.threads(), i64{4}})); ctas > 0;
+       --ctas) {
+    c.schedule.ctas_per_sm = ctas;
+    if (c.mma_registers() >= estimated_registers(c)) return ctas;
+  }
+  return 0;
 }
 
-// Every CTA has a k-tile and a row tile, and X a third stage where the CTA has more k-tiles: a
-// stage is loaded two k-tiles after it has been read.
+// Every CTA has a k-tile and a row tile, and a second stage where it has several k-tiles: a stage
+// is released after the next one has arrived.
 bool holds(const GemmDequantConfig& c) {
-  const i64 k_tiles = ceil_div(c.k_tiles(), c.k_slices());
-  return c.loads.x_stages >= std::min<i64>(k_tiles, 3) && c.k_tiles() >= c.k_slices() &&
-         c.tile.row_tiles <= 32 && c.tile.columns <= 256 &&
-         c.schedule.warpgroups % c.num_accumulators() == 0 && c.schedule.n_slices <= c.n_tiles() &&
+  const bool one_k_tile = ceil_div(c.k_tiles(), c.k_slices()) == 1;
+  return (c.loads.stages > 1 || one_k_tile) && c.k_tiles() >= c.k_slices() && c.runs() <= 32 &&
+         c.tile.columns <= 256 && c.schedule.warpgroups % c.num_accumulators() == 0 &&
+         c.fragments() * c.loads.stage_blocks % 2 == 0 && c.schedule.n_slices <= c.n_tiles() &&
          c.tile.row_tiles == ceil_div(c.n_tiles(), c.schedule.n_slices);
 }
 
 std::string describe(const GemmDequantConfig& c, int ctas) {
   return fmt::format(
-      "{} rows of W{} x {} of X, {} warpgroups, {} stages of {} columns, {} of X, {} KiB shared, "
-      "{} "
-      "CTAs per SM{}",
+      "{} rows of W{} x {} of X, {} warpgroups, {} stages of {} columns, {} KiB shared, {} CTAs "
+      "per SM{}",
       c.rows(), c.dual ? " and of W2" : "", c.tile.columns, c.schedule.warpgroups, c.loads.stages,
-      c.stage_columns(), c.loads.x_stages, c.smem_bytes() / 1024, ctas,
+      c.stage_columns(), c.smem_bytes() / 1024, ctas,
       c.schedule.cluster_k > 1 ? fmt::format(", cluster split-K {}", c.schedule.cluster_k) : "");
 }
 
 // Nothing: the config does not hold the problem, or the target not `least_ctas` of its CTAs per SM.
 std::optional<Candidate> as_candidate(const GemmDequantProblem& problem, const Target& target,
-                                      const GemmDequantConfig& c, int least_ctas) {
+                                      GemmDequantConfig c, int least_ctas) {
   if (!holds(c)) return std::nullopt;
   const int ctas = resident_ctas(target, c);
   if (ctas < least_ctas) return std::nullopt;
+  c.schedule.ctas_per_sm = ctas;
   return Candidate{{"gemm_dequant", tile_name(c), 1},
                    c,
                    ctas,
@@ -75,10 +72,10 @@ std::optional<Candidate> as_candidate(const GemmDequantProblem& problem, const T
 // them.
 bool read_name(const std::string& name, GemmDequantConfig& c) {
   int length = 0;
-  const int read = std::sscanf(name.c_str(), "packed%dt%dx%db%ds%dx%d%n", &c.schedule.warpgroups,
-                               &c.tile.row_tiles, &c.tile.columns, &c.loads.stage_blocks,
-                               &c.loads.stages, &c.loads.x_stages, &length);
-  if (read != 6) return false;
+  const int read =
+      std::sscanf(name.c_str(), "packed%dt%dx%ds%db%d%n", &c.schedule.warpgroups, &c.tile.row_tiles,
+                  &c.tile.columns, &c.loads.stages, &c.loads.stage_blocks, &length);
+  if (read != 5) return false;
   llvm::StringRef rest = llvm::StringRef(name).drop_front(static_cast<size_t>(length));
   const auto within = [](i64 value, i64 hi) { return value >= 1 && value <= hi; };
   if (!within(c.tile.row_tiles, 32) || !within(c.schedule.warpgroups, 4)) return false;
@@ -86,8 +83,8 @@ bool read_name(const std::string& name, GemmDequantConfig& c) {
   if (rest.consume_front("c") && rest.consumeInteger(10, c.schedule.cluster_k)) return false;
   if (rest.consume_front("n") && rest.consumeInteger(10, c.schedule.n_slices)) return false;
   return within(c.tile.columns, 256) && c.tile.columns % 8 == 0 && within(c.loads.stages, 16) &&
-         within(c.loads.x_stages, 16) && within(c.loads.stage_blocks, 8) &&
-         within(c.schedule.cluster_k, 8) && within(c.schedule.n_slices, c.n_tiles()) &&
+         within(c.loads.stage_blocks, 8) && within(c.schedule.cluster_k, 8) &&
+         within(c.schedule.n_slices, c.n_tiles()) &&
          std::has_single_bit(static_cast<u32>(c.schedule.cluster_k)) && tile_name(c) == name;
 }
 
@@ -95,11 +92,10 @@ bool read_name(const std::string& name, GemmDequantConfig& c) {
 // k-slice.
 std::optional<Candidate> deepest(const GemmDequantProblem& problem, const Target& target,
                                  GemmDequantConfig c, int ctas) {
-  constexpr i64 kLeast = 3;
   const i64 k_tiles = ceil_div(c.k_tiles(), c.k_slices());
   const i64 most = std::min<i64>(k_tiles, kMostStages);
-  for (i64 stages = most; stages >= std::min(most, kLeast); --stages) {
-    c.loads.stages = c.loads.x_stages = static_cast<i32>(stages);
+  for (i64 stages = most; stages >= std::min<i64>(most, 3); --stages) {
+    c.loads.stages = static_cast<i32>(stages);
     if (auto candidate = as_candidate(problem, target, c, ctas)) return candidate;
   }
   return std::nullopt;
@@ -143,9 +139,8 @@ std::vector<i64> slice_counts(const GemmDequantProblem& problem, const Target& t
 }  // namespace
 
 std::string tile_name(const GemmDequantConfig& c) {
-  std::string name =
-      fmt::format("packed{}t{}x{}b{}s{}x{}", c.schedule.warpgroups, c.tile.row_tiles,
-                  c.tile.columns, c.loads.stage_blocks, c.loads.stages, c.loads.x_stages);
+  std::string name = fmt::format("packed{}t{}x{}s{}b{}", c.schedule.warpgroups, c.tile.row_tiles,
+                                 c.tile.columns, c.loads.stages, c.loads.stage_blocks);
   if (c.schedule.cluster_k > 1) name += fmt::format("c{}", c.schedule.cluster_k);
   if (c.schedule.n_slices != ceil_div(c.n_tiles(), c.tile.row_tiles))
     name += fmt::format("n{}", c.schedule.n_slices);
@@ -173,8 +168,9 @@ std::vector<Candidate> gemm_dequant_candidates(const GemmDequantProblem& problem
         candidates.push_back(std::move(*candidate));
     }
   };
+  const int warpgroups[] = {2, 1, 3, 4};
   for (const i32 columns : column_counts(problem.m)) {
-    for (const int groups : {4, 3, 2, 1}) {
+    for (const int groups : warpgroups) {
       if (groups % base.num_accumulators() != 0) continue;
       for (const int cluster : kClusters) {
         for (const int blocks : {2, 4}) {
@@ -183,7 +179,9 @@ std::vector<Candidate> gemm_dequant_candidates(const GemmDequantProblem& problem
           c.schedule.warpgroups = groups;
           c.schedule.cluster_k = cluster;
           c.loads.stage_blocks = blocks;
-          for (const int ctas : {1, 2, 3, 4}) add(c, i64{16} * c.weight_warpgroups(), ctas);
+          const i64 most =
+              std::min<i64>(i64{4} * c.weight_warpgroups() * 4, 32 / base.num_accumulators());
+          for (const int ctas : {1, 2, 3}) add(c, most, ctas);
         }
       }
     }

@@ -8,9 +8,9 @@
 
 namespace catenary {
 
-// "packed2t8x64b2s4x3c2n66": warpgroups, most row tiles of W (and of W2) of a CTA, rows of X, K
-// blocks of a stage, stages of q and of X, CTAs of a cluster, slices of N. The last two only where
-// they are not 1 and not what the row tiles need.
+// "packed2t8x64s4b2c2n66": mma warpgroups, most row tiles of W (and of W2) of a CTA, rows of X,
+// stages, K blocks of each, CTAs of a cluster, slices of N. The last two only where they are not 1
+// and not what the row tiles need.
 std::string tile_name(const GemmDequantConfig& config);
 
 struct GemmDequantProblem {

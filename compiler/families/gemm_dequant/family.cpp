@@ -74,14 +74,13 @@ Fields fields_of(const GemmDequantTile& t) {
 Fields fields_of(const GemmDequantLoads& l) {
   Fields fields;
   fields.add_unless_default("w_is_weight", l.w_is_weight, GemmDequantLoads().w_is_weight);
-  fields.add("stage_blocks", l.stage_blocks).add("stages", l.stages);
-  return fields.add("x_stages", l.x_stages);
+  return fields.add("stages", l.stages).add("stage_blocks", l.stage_blocks);
 }
 
 Fields fields_of(const GemmDequantSchedule& s) {
   Fields fields;
   fields.add("warpgroups", s.warpgroups).add("cluster_k", s.cluster_k);
-  return fields.add("n_slices", s.n_slices);
+  return fields.add("n_slices", s.n_slices).add("ctas_per_sm", s.ctas_per_sm);
 }
 
 std::string config_text(const GemmDequantConfig& c) {
