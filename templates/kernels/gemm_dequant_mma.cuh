@@ -167,7 +167,7 @@ struct GemmDequantSums {
   using Fragment = U32x4[4];  // A of the MMAs of a step
 
   float total[kConfig.fragments()][kCount] = {};
-  float open[kOpen > 0 ? kOpen : 1][kCount];
+  float open[kOpen > 0 ? kOpen : 1][kCount] = {};
   float scale[kOpen > 0 ? kOpen : 1][2] = {};  // of the open sums: rows g and g + 8
 
   // Adds the open sums to those of a fragment, scaled. Their MMAs are waited for.
@@ -255,7 +255,7 @@ CATENARY_DEVICE void multiply_k_tile(i32 i, i32 blocks, const GemmDequantRows<kC
     if constexpr (kConfig.open_sums() > 0) {
       // The step before ended a part: of the k-tile before where this is the first.
       if (block % kPartBlocks == 0) {
-        if (step > 0 || i > 0) sums.add_open(step == 0 ? kFragments - 1 : (step - 1) / kBlocks);
+        sums.add_open(step == 0 ? kFragments - 1 : (step - 1) / kBlocks);
 #pragma unroll
         for (int o = 0; o < sums.kOpen; ++o) {
           const int part = block * 64 / kConfig.scaled_columns() + o;
@@ -290,6 +290,9 @@ CATENARY_DEVICE void sum_k_tiles(const P& params, const GemmDequantWork& work,
   loader.load(0, numbers);
   if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();
   U32x4 a[2][4];
+  // The zeros are in their registers: within the loop ptxas would wait for every MMA.
+#pragma unroll
+  for (int o = 0; o < sums.kOpen; ++o) wgmma_pin(sums.open[o]);
 #pragma unroll 1
   for (i32 i = 0; i < work.k_tiles; ++i) {
     if (!kConfig.has_row_scales() && i + 1 < work.k_tiles) loader.load(i + 1, next);
