@@ -19,21 +19,24 @@ int estimated_registers(const GemmDequantConfig& c) {
 
 namespace {
 
-// Clocks of a warp for a k-tile while its MMAs do not run, and instructions of a k-tile: unpacking,
-// scales, and the additions of what was open.
-struct WarpClocks {
-  double waits = 0;
-  double issued = 0;
-};
-
-WarpClocks warp_clocks(const GemmDequantConfig& c) {
-  const double unpack = c.w.dtype == DType::kI8 ? 16 : 13;  // of A of one MMA
-  const double steps = c.fragments() * c.loads.stage_blocks;
-  const double parts = c.has_row_scales() ? 0 : c.fragments() * c.scaled_parts();
-  WarpClocks clocks;
-  clocks.issued = 60 + steps * (4 * unpack + 30) + parts * (c.tile.columns + 20);
-  clocks.waits = 60 + parts * (c.tile.columns + 90);
-  return clocks;
+// Clocks in which an SM does a k-tile of `warpgroups` warpgroups, those of all its CTAs. A step, a
+// K block of a fragment, has its MMAs on the tensor cores and its instructions on the schedulers,
+// both shared; a warpgroup by itself has them one after the other (RESULTS dequant-8).
+double k_tile_clocks(const GemmDequantConfig& c, double warpgroups) {
+  constexpr double kInstructions = 120;  // of a step: unpacking, descriptors, addresses
+  constexpr double kScales = 70;         // of a part, beside its additions
+  constexpr double kShare = 0.75;        // of the instructions that MMAs do not overlap
+  constexpr double kLeastMma = 90;
+  constexpr double kBarriers = 240;  // of a k-tile
+  constexpr double kNorm = 1.6;
+  const double parts =
+      c.has_row_scales() ? 0 : c.scaled_parts() / static_cast<double>(c.loads.stage_blocks);
+  const double mma = std::max(2.0 * c.tile.columns, kLeastMma);
+  const double issued = kInstructions + parts * (c.tile.columns / 2.0 + kScales);
+  const double shared = warpgroups * std::max(mma, issued);
+  const double alone = mma + kShare * issued;
+  const double step = std::pow(std::pow(shared, kNorm) + std::pow(alone, kNorm), 1 / kNorm);
+  return c.fragments() * c.loads.stage_blocks * step + kBarriers;
 }
 
 }  // namespace
@@ -52,15 +55,11 @@ Prediction predict_gemm_dequant(const GemmDequantProblem& problem, const Target&
   counts.stages = c.loads.stages;
   const double rows = 64.0 * c.fragments() * c.schedule.warpgroups;
   counts.mma_flop = 2 * rows * c.tile.columns * c.stage_columns();
-  const WarpClocks clocks = warp_clocks(c);
   const double held = std::min<double>(resident, counts.units_per_sm);
-  // Of a k-tile of one CTA, while `held` CTAs share the SM's schedulers.
-  const double mma = counts.mma_flop / held / 4096;
-  counts.issue_clocks = std::max(clocks.issued * c.schedule.warpgroups,
-                                 (std::max(mma, clocks.issued) + clocks.waits) / held);
+  counts.issue_clocks = k_tile_clocks(c, held * c.schedule.warpgroups) / held;
   counts.l2_bytes = c.x_bytes() + c.runs() * c.run_bytes();
-  counts.accumulators = 16.0 * c.runs() * c.tile.columns;
-  counts.epilogue_waits = 1;
+  // Sums go through shared memory.
+  counts.accumulators = 2 * 16.0 * c.runs() * c.tile.columns;
   if (c.schedule.cluster_k > 1) {
     counts.exchange_bytes = static_cast<double>(c.tile.columns) * c.sum_bytes() *
                             (c.schedule.cluster_k - 1) / c.schedule.cluster_k;
