@@ -108,6 +108,8 @@ CATENARY_DEVICE void store_columns(const P& params, const GemmDequantWork& work,
   const i64 tiles_end = first + i64{work.tiles} * kPackedRows;
   const i64 end = tiles_end < kConfig.space.n.size ? tiles_end : kConfig.space.n.size;
   Coord at;
+  if constexpr (kConfig.has_groups())
+    at.group = work.group < kConfig.ragged.num_groups ? work.group : kNoGroup;
 #pragma unroll
   for (int b = 1; b <= kConfig.space.batch_rank; ++b)
     at.dim[kMaxDims - 2 - b] = work.batch[kMaxDims - b];
@@ -153,6 +155,8 @@ CATENARY_DEVICE void check_gemm_dequant_config() {
                                   kConfig.w2.has_zero == kConfig.w.has_zero &&
                                   kConfig.w2.scale.dtype == kConfig.w.scale.dtype),
                 "W2 has the dtypes and blocks of W");
+  static_assert(!kConfig.has_groups() || !kConfig.loads.w_is_weight,
+                "the group of a CTA is known after the dependency wait");
 }
 
 // The mma warpgroups: the sums of the CTA's k-slice, those of the cluster, and the epilogue.
@@ -196,7 +200,10 @@ CATENARY_DEVICE void gemm_dequant(const P& params, const CtaRange& ctas = whole_
   check_gemm_dequant_config<kConfig>();
   griddepcontrol_launch_dependents();
   const i64 m = extent_at_launch(kConfig.space.m, params);
-  const GemmDequantWork work = find_gemm_dequant_work<kConfig>(ctas.index, m);
+  // The groups are known after the dependency wait.
+  if constexpr (kConfig.has_groups()) griddepcontrol_wait();
+  const GemmDequantWork work = find_gemm_dequant_work<kConfig>(params, ctas.index, m);
+  if (kConfig.has_groups() && work.columns <= 0) return;
   u32 rank = 0;
   if constexpr (kCtas > 1) rank = cluster_rank();
   if (threadIdx.x == 0) {

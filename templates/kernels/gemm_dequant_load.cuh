@@ -9,12 +9,14 @@
 #include "ptx/sync.cuh"
 #include "ptx/tma.cuh"
 #include "scheduler/beside.cuh"
+#include "scheduler/grouped.cuh"
 #include "shared/gemm_dequant_config.h"
 
 namespace catenary {
 
 struct GemmDequantWork {
   u32 batch[kMaxDims] = {};  // right-aligned
+  u32 group = 0;             // M-grouped; num_groups: rows past the last end, without a weight
   i64 m0 = 0;                // first index of D's m
   i32 columns = 0;           // of D's m from m0 on
   i64 tile0 = 0;             // first row tile
@@ -24,16 +26,37 @@ struct GemmDequantWork {
   i32 k_tiles = 0;           // the same in k-tiles, the last one not always whole
 };
 
+// Where a CTA's rows are: column tile `tile` of D^T. No columns: there is no such tile. All lanes
+// call it, converged. M-grouped: after the dependency wait.
+template <const GemmDequantConfig& kConfig, class P>
+CATENARY_DEVICE void find_columns(const P& params, u32 tile, i64 m, GemmDequantWork& work) {
+  constexpr i32 kColumns = kConfig.tile.columns;
+  i64 end = m;
+  if constexpr (kConfig.has_groups()) {
+    const GroupRows rows = find_group_tile<kConfig.ragged.num_groups, kColumns>(
+        static_cast<const u8*>(params.ptr[kConfig.ragged.group_ends_slot]), tile,
+        static_cast<i32>(m));
+    work.group = rows.group;
+    work.m0 = rows.begin;
+    end = rows.end;
+  } else {
+    work.m0 = i64{tile} * kColumns;
+  }
+  work.columns = end - work.m0 < kColumns ? static_cast<i32>(end - work.m0) : kColumns;
+}
+
 // The CTAs that divide K are neighbours, then those of one slice of N: they read its q at one time.
-template <const GemmDequantConfig& kConfig>
-CATENARY_DEVICE GemmDequantWork find_gemm_dequant_work(u32 index, i64 m) {
+template <const GemmDequantConfig& kConfig, class P>
+CATENARY_DEVICE GemmDequantWork find_gemm_dequant_work(const P& params, u32 index, i64 m) {
   constexpr i64 kSlices = kConfig.schedule.n_slices;
   constexpr u32 kCtas = kConfig.k_slices();
-  const u32 column_tiles = static_cast<u32>(ceil_div(m, i64{kConfig.tile.columns}));
+  const u32 column_tiles =
+      static_cast<u32>(ceil_div(m, i64{kConfig.tile.columns}) +
+                       (kConfig.has_groups() ? kConfig.ragged.num_groups + 1 : 0));
   GemmDequantWork work;
   const u32 k_slice = index % kCtas;
   index /= kCtas;
-  work.m0 = i64{index % column_tiles} * kConfig.tile.columns;
+  find_columns<kConfig>(params, index % column_tiles, m, work);
   index /= column_tiles;
   const i64 n_slice = index % kSlices;
   index /= static_cast<u32>(kSlices);
@@ -43,8 +66,6 @@ CATENARY_DEVICE GemmDequantWork find_gemm_dequant_work(u32 index, i64 m) {
     work.batch[d] = index % size;
     index /= size;
   }
-  const i64 left = m - work.m0;
-  work.columns = left < kConfig.tile.columns ? static_cast<i32>(left) : kConfig.tile.columns;
   work.tile0 = kConfig.n_tiles() * n_slice / kSlices;
   work.tiles = static_cast<i32>(kConfig.n_tiles() * (n_slice + 1) / kSlices - work.tile0);
   const i64 first = kConfig.k_tiles() * k_slice / kCtas;
@@ -53,13 +74,15 @@ CATENARY_DEVICE GemmDequantWork find_gemm_dequant_work(u32 index, i64 m) {
   const i64 blocks = i64{work.k_tiles} * kConfig.loads.stage_blocks;
   const i64 blocks_left = kConfig.k_blocks() - work.block0;
   work.blocks = static_cast<i32>(blocks_left < blocks ? blocks_left : blocks);
+  if (kConfig.has_groups() && work.group >= kConfig.ragged.num_groups) work.k_tiles = 0;
   return work;
 }
 
-// Elements from the start of a tensor to its part for the batch entry.
-template <const GemmDequantConfig& kConfig, Dims kBatch>
-CATENARY_DEVICE i64 batch_offset(const GemmDequantWork& work) {
+// Elements from the start of a tensor to its part for the batch entry and the group.
+template <const GemmDequantConfig& kConfig, Dims kBatch, i64 kGroup>
+CATENARY_DEVICE i64 weight_offset(const GemmDequantWork& work) {
   i64 offset = 0;
+  if constexpr (kConfig.has_groups()) offset = static_cast<i64>(work.group) * kGroup;
 #pragma unroll
   for (int d = kMaxDims - kConfig.space.batch_rank; d < kMaxDims; ++d) {
     if (kBatch.at[d] != 0) offset += static_cast<i64>(work.batch[d]) * kBatch.at[d];
@@ -126,7 +149,8 @@ struct GemmDequantLoader {
   template <DequantOperand kWeight, class P>
   CATENARY_DEVICE const u8* tile_address(const P& params, i32 t) const {
     constexpr i64 kTile = kPackedRows * kPackedColumns;
-    const i64 first = batch_offset<kConfig, kWeight.stride_batch>(work) / kTile;
+    const i64 first =
+        weight_offset<kConfig, kWeight.stride_batch, kWeight.stride_group>(work) / kTile;
     return static_cast<const u8*>(params.ptr[kWeight.slot]) +
            (first + (work.tile0 + t) * kConfig.k_blocks() + work.block0) * kConfig.tile_bytes();
   }
@@ -184,6 +208,8 @@ struct GemmDequantLoader {
     for (i32 i = first; i < work.k_tiles; ++i) {
       // The fill before has been read: phase i / stages - 1.
       mbarrier_wait(Stages::empty(i), Stages::phase(i) ^ 1);
+      // All lanes arrive: none waits for this phase after the next one has completed.
+      warp_barrier();
       load_q(i);
       load_x(params, i);
     }

@@ -105,7 +105,8 @@ struct GemmDequantNumberLoader {
   template <BlockNumbers kNumbers, class P>
   static CATENARY_DEVICE const u8* start(const P& params, const GemmDequantWork& work) {
     return static_cast<const u8*>(params.ptr[kNumbers.slot]) +
-           batch_offset<kConfig, kNumbers.stride_batch>(work) * dtype_bytes(kNumbers.dtype);
+           weight_offset<kConfig, kNumbers.stride_batch, kNumbers.stride_group>(work) *
+               dtype_bytes(kNumbers.dtype);
   }
 
   // Those of k-tile i. Blocks of columns past K have scale 0.
@@ -287,7 +288,8 @@ CATENARY_DEVICE void sum_k_tiles(const P& params, const GemmDequantWork& work,
   const GemmDequantNumberLoader<kConfig> loader(params, work, rows);
   GemmDequantNumbers<kConfig> numbers, next;
   if constexpr (!kConfig.loads.w_is_weight) griddepcontrol_wait();
-  loader.load(0, numbers);
+  // Rows of no group have no numbers.
+  if (!kConfig.has_groups() || work.k_tiles > 0) loader.load(0, numbers);
   if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();
   U32x4 a[2][4];
   // The zeros are in their registers: within the loop ptxas would wait for every MMA.
@@ -301,7 +303,7 @@ CATENARY_DEVICE void sum_k_tiles(const P& params, const GemmDequantWork& work,
     if constexpr (!kConfig.has_row_scales()) numbers = next;
   }
   if constexpr (kConfig.has_row_scales()) {
-    sums.scale_rows(numbers);
+    if (!kConfig.has_groups() || work.k_tiles > 0) sums.scale_rows(numbers);
   } else {
     sums.add_open(kConfig.fragments() - 1);
   }

@@ -6,6 +6,7 @@
 // of a warp load 32 ends at once, and the state persists from tile to tile.
 // find_occupied_group (one group a CTA): the i-th group that has rows. There are no more such
 // groups than rows, however many groups the label has.
+// find_group_tile (one tile a CTA): the i-th tile of all groups.
 // KGroupedRange: K of group g is [ends[g-1], ends[g]). Consecutive tiles mostly have one group,
 // whose ends are read once. pipeline/k_tail.cuh handles the k of other groups in a k-tile.
 #pragma once
@@ -79,6 +80,48 @@ CATENARY_DEVICE GroupRows find_occupied_group(const u8* ends, u32 ordinal, i32 m
       ordinal -= count_lanes(lanes);
       first_row = static_cast<i32>(shuffle_index(static_cast<u32>(end[i]), 31));
     }
+  }
+  return {kGroups, m, m};
+}
+
+// Tile number `tile` of kTileRows rows each, tiles of one group after those of the group before:
+// its group, its first row and the end of the group. Group kGroups has the rows past the last end.
+// All lanes call it, converged, with the same arguments.
+template <i64 kGroups, i32 kTileRows>
+CATENARY_DEVICE GroupRows find_group_tile(const u8* ends, u32 tile, i32 m) {
+  const u32 lane = threadIdx.x % 32;
+  i32 first_row = 0;
+  u32 first_tile = 0;
+#pragma unroll 1
+  for (u32 first = 0; first <= kGroups; first += 32) {
+    i32 end = load_group_end<kGroups>(ends, first + lane, m);
+    // Prefix maximum over the lanes: an end below an earlier one becomes the largest before it.
+    if (end < first_row) end = first_row;
+#pragma unroll
+    for (u32 distance = 1; distance < 32; distance *= 2) {
+      const i32 below = static_cast<i32>(shuffle_up(static_cast<u32>(end), distance));
+      end = below > end ? below : end;
+    }
+    const i32 below = static_cast<i32>(shuffle_up(static_cast<u32>(end), 1));
+    const i32 begin = lane > 0 ? below : first_row;
+    const u32 tiles = static_cast<u32>(end - begin + kTileRows - 1) / kTileRows;
+    u32 tile_end = tiles;
+#pragma unroll
+    for (u32 distance = 1; distance < 32; distance *= 2) {
+      const u32 before = shuffle_up(tile_end, distance);
+      tile_end += lane >= distance ? before : 0;
+    }
+    tile_end += first_tile;
+    const u32 lanes = vote_ballot(tile < tile_end);
+    if (lanes != 0) {
+      const u32 from = lowest_lane(lanes);
+      const u32 in_group = tile - shuffle_index(tile_end - tiles, from);
+      return {first + from,
+              static_cast<i32>(shuffle_index(static_cast<u32>(begin), from) + in_group * kTileRows),
+              static_cast<i32>(shuffle_index(static_cast<u32>(end), from))};
+    }
+    first_row = static_cast<i32>(shuffle_index(static_cast<u32>(end), 31));
+    first_tile = shuffle_index(tile_end, 31);
   }
   return {kGroups, m, m};
 }

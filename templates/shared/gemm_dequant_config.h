@@ -31,7 +31,7 @@ struct GemmDequantSchedule {
 
 // D[b, m, n] = epilogue(sum over k of X[b, m, k] * W[b, n, k]) for a quantised W by wgmma: q,
 // unpacked in registers, is its A, X its B. N and K are exact, K is a multiple of 32. In a dual
-// GEMM W2 has the dtypes and blocks of W.
+// GEMM W2 has the dtypes and blocks of W. M-grouped: a CTA has rows of one group.
 struct GemmDequantConfig {
   ContractionSpace space = {};
   Sm90Operand x = {};
@@ -42,6 +42,7 @@ struct GemmDequantConfig {
   GemmDequantLoads loads = {};
   GemmDequantSchedule schedule = {};
   i32 vec = 8;  // columns of D (rows of W) that one thread takes at a time in the epilogue
+  RaggedGroups ragged = {};  // kNone or kMGrouped
   constexpr bool operator==(const GemmDequantConfig&) const = default;
 
   // The first warpgroup loads.
@@ -61,7 +62,7 @@ struct GemmDequantConfig {
     return share < kMostRegisters ? share : kMostRegisters;
   }
   constexpr i32 num_accumulators() const { return dual ? 2 : 1; }
-  constexpr DequantOperand weight(int i) const { return i == 0 ? w : w2; }
+  constexpr bool has_groups() const { return ragged.kind != Ragged::kNone; }
   constexpr i64 batch() const {
     i64 count = 1;
     for (const Extent& extent : space.batch.at) count *= extent.size;

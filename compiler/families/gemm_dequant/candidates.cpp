@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdio>
 #include <optional>
 
@@ -101,15 +102,21 @@ std::optional<Candidate> deepest(const GemmDequantProblem& problem, const Target
   return std::nullopt;
 }
 
-// Rows of X of a CTA: all, or equal parts of at most kMostColumns, and of half as many.
-std::vector<i32> column_counts(i64 m) {
+// Rows of X of a CTA: all, or equal parts of at most kMostColumns, and of half as many. Of ragged
+// groups the mean of a group's, and twice as many: half of the groups have more than the mean.
+std::vector<i32> column_counts(const GemmDequantProblem& problem) {
   std::vector<i32> counts;
-  for (const i64 most : {kMostColumns, kMostColumns / 2}) {
-    const i64 tiles = ceil_div(std::max<i64>(m, 1), most);
-    const i32 columns =
-        static_cast<i32>(ceil_div(ceil_div(std::max<i64>(m, 1), tiles), i64{8}) * 8);
+  const auto add = [&](i64 rows, i64 most) {
+    const i64 tiles = ceil_div(rows, most);
+    const i32 columns = static_cast<i32>(ceil_div(ceil_div(rows, tiles), i64{8}) * 8);
     if (!llvm::is_contained(counts, columns)) counts.push_back(columns);
+  };
+  i64 rows = std::max<i64>(problem.m, 1);
+  if (problem.base.has_groups()) {
+    rows = ceil_div(rows, problem.base.ragged.num_groups);
+    add(2 * rows, kMostColumns);
   }
+  for (const i64 most : {kMostColumns, kMostColumns / 2}) add(rows, most);
   return counts;
 }
 
@@ -119,7 +126,7 @@ std::vector<i64> slice_counts(const GemmDequantProblem& problem, const Target& t
                               const GemmDequantConfig& c, i64 most_row_tiles) {
   constexpr i64 kMostPerSm = 4;
   const i64 shares = problem.batch * c.schedule.cluster_k *
-                     ceil_div(std::max<i64>(problem.m, 1), i64{c.tile.columns});
+                     std::max<i64>(std::llround(problem.column_tiles(c.tile.columns)), 1);
   std::vector<i64> counts;
   const auto add = [&](i64 slices) {
     const i64 tiles = ceil_div(c.n_tiles(), std::clamp<i64>(slices, 1, c.n_tiles()));
@@ -169,7 +176,7 @@ std::vector<Candidate> gemm_dequant_candidates(const GemmDequantProblem& problem
     }
   };
   const int warpgroups[] = {2, 1, 3, 4};
-  for (const i32 columns : column_counts(problem.m)) {
+  for (const i32 columns : column_counts(problem)) {
     for (const int groups : warpgroups) {
       if (groups % base.num_accumulators() != 0) continue;
       for (const int cluster : kClusters) {

@@ -17,6 +17,8 @@ struct GemmDequantProblem {
   GemmDequantConfig base;  // extents, operands, math
   i64 batch = 1;           // product of the batch extents
   i64 m = 0;               // largest
+  // Column tiles of all rows, those of ragged groups as expected.
+  double column_tiles(i32 columns) const;
   i64 weight_bytes = 0;    // q, scales and zeros
   i64 other_bytes = 0;     // all other tensors, each once
   double epilogue_flops = 0;

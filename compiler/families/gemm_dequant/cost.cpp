@@ -17,6 +17,14 @@ int estimated_registers(const GemmDequantConfig& c) {
   return 28 + 16 + sums + numbers * (c.has_row_scales() ? 1 : 2);
 }
 
+double GemmDequantProblem::column_tiles(i32 columns) const {
+  if (base.has_groups()) {
+    return grouped_row_tiles(static_cast<double>(m), static_cast<double>(base.ragged.num_groups),
+                             columns);
+  }
+  return static_cast<double>(ceil_div(m, i64{columns}));
+}
+
 namespace {
 
 // Clocks in which an SM does a k-tile of `warpgroups` warpgroups, those of all its CTAs. A step, a
@@ -43,7 +51,7 @@ double k_tile_clocks(const GemmDequantConfig& c, double warpgroups) {
 
 Prediction predict_gemm_dequant(const GemmDequantProblem& problem, const Target& target,
                                 const GemmDequantConfig& c, int resident) {
-  const double column_tiles = static_cast<double>(ceil_div(problem.m, i64{c.tile.columns}));
+  const double column_tiles = problem.column_tiles(c.tile.columns);
   Counts counts;
   counts.units =
       static_cast<double>(problem.batch * c.schedule.n_slices * c.k_slices()) * column_tiles;

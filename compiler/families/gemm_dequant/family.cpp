@@ -51,7 +51,9 @@ GemmDequantConfig make_config(const ContractionProblem& p) {
   c.w = dequant_operand(p.b[0]);
   c.dual = p.is_dual();
   if (c.dual) c.w2 = dequant_operand(p.b[1]);
-  c.loads.w_is_weight = llvm::all_of(p.b, [](const auto& b) { return b.weight; });
+  c.ragged = p.ragged;
+  c.loads.w_is_weight =
+      !c.has_groups() && llvm::all_of(p.b, [](const auto& b) { return b.weight; });
   return c;
 }
 
@@ -62,6 +64,11 @@ GemmDequantProblem make_problem(const ContractionProblem& p) {
   problem.m = p.size.m;
   for (const ContractionOperand& b : p.b) problem.weight_bytes += b.bytes;
   problem.other_bytes = p.bytes() - problem.weight_bytes;
+  // W of a group without rows is not read.
+  if (problem.base.has_groups()) {
+    const i64 groups = std::max<i64>(p.ragged.num_groups, 1);
+    problem.weight_bytes = problem.weight_bytes / groups * std::min(p.size.m, groups);
+  }
   problem.epilogue_flops = program_flops(p.program, problem.batch * problem.m * p.space.n.size);
   return problem;
 }
@@ -92,6 +99,7 @@ std::string config_text(const GemmDequantConfig& c) {
   fields.line().add("tile", fields_of(c.tile));
   fields.line().add("loads", fields_of(c.loads));
   fields.line().add("schedule", fields_of(c.schedule)).add("vec", c.vec);
+  if (c.has_groups()) fields.line().add("ragged", fields_of(c.ragged));
   return fields.str();
 }
 
@@ -113,6 +121,7 @@ class GemmDequantFamily final : public ContractionFamily {
     GemmDequantConfig c = config.get<GemmDequantConfig>();
     renumber_slots(c.w, renumber);
     if (c.dual) renumber_slots(c.w2, renumber);
+    if (c.has_groups()) c.ragged.group_ends_slot = renumber(c.ragged.group_ends_slot);
     return c;
   }
 
@@ -135,7 +144,9 @@ class GemmDequantFamily final : public ContractionFamily {
     if (p.row_squares) return {"it has no sums of squares of X", true};
     if (p.formed) return {"it forms no X from what is in memory", true};
     if (p.gain) return {"it multiplies X by no gain", true};
-    if (p.ragged.kind != Ragged::kNone) return {"it takes no groups of rows"};
+    if (p.ragged.kind != Ragged::kNone &&
+        (p.ragged.kind != Ragged::kMGrouped || p.ragged.num_groups <= 0))
+      return {"it takes groups of rows of the activations, one or more"};
     if (std::string refusal = dequant_size_refusal(p); !refusal.empty()) return {refusal};
     if (p.space.m.size <= 0 || p.space.m.size > kMaxRows)
       return {fmt::format("M is {}: it takes 1 to {} rows", p.space.m.size, kMaxRows)};
@@ -160,6 +171,7 @@ class GemmDequantFamily final : public ContractionFamily {
 
   std::optional<Candidate> beside(const ContractionProblem& problem, const Target& target,
                                   const Candidate& candidate) const override {
+    if (problem.ragged.kind != Ragged::kNone) return std::nullopt;
     return gemm_dequant_candidate_like(make_problem(problem), target,
                                        candidate.config.get<GemmDequantConfig>());
   }
@@ -175,11 +187,13 @@ class GemmDequantFamily final : public ContractionFamily {
     kernel.maps[0].dims[1].box = c.tile.columns;
     kernel.scalars = problem.scalars;
     kernel.grid = tile_grid(c.space, c.tile.columns, std::max<i64>(c.space.n.size, 1),
-                            c.k_slices() * c.schedule.n_slices, 0, problem.size.symbol);
+                            c.k_slices() * c.schedule.n_slices,
+                            c.has_groups() ? c.ragged.num_groups + 1 : 0, problem.size.symbol);
     kernel.cluster = c.schedule.cluster_k;
     kernel.threads = c.threads();
     kernel.smem_bytes = c.smem_bytes();
-    kernel.symbol = fmt::format("gemm_dequant_t{}x{}", c.tile.row_tiles, c.tile.columns);
+    kernel.symbol = fmt::format("gemm_dequant_{}t{}x{}", c.has_groups() ? "g" : "",
+                                c.tile.row_tiles, c.tile.columns);
     return kernel;
   }
 };

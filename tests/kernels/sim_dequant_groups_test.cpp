@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// `skinny_dequant` over several weights, in the simulator: dual GEMMs, weights side by side, a
-// matrix for each batch entry, experts with ragged rows. Odd N, tails of K, groups without rows,
-// rows past the last end, NaN in the rows of other groups.
+// `skinny_dequant` and `gemm_dequant` over several weights, in the simulator: dual GEMMs, weights
+// side by side, a matrix for each batch entry, experts with ragged rows. Odd N, tails of K, groups
+// without rows, rows past the last end, NaN in the rows of other groups.
 #include <doctest/doctest.h>
 
 #include "ir/random/random.h"
+#include "shared/gemm_dequant_config.h"
 #include "shared/skinny_dequant_config.h"
 #include "tests/support/sim_cases.h"
 
@@ -32,11 +33,14 @@ std::string report(Error error) { return take_report(std::move(error)).message; 
 std::string wrong_kernel(const Case& c, const Plan& plan) {
   const auto& kernels = plan.buckets[find_bucket(plan, c.symbol)].kernels;
   if (kernels.size() != 1) return fmt::format("{} kernels", kernels.size());
-  const auto* config = kernels[0].config.get_if<SkinnyDequantConfig>();
-  if (config == nullptr) return "another family";
+  const auto* skinny = kernels[0].config.get_if<SkinnyDequantConfig>();
+  const auto* gemm = kernels[0].config.get_if<GemmDequantConfig>();
+  if (skinny == nullptr && gemm == nullptr) return "another family";
   if (kernels[0].beside.size() + 1 != c.parts) return "another number of parts";
-  if (config->dual != c.dual) return c.dual ? "no dual GEMM" : "a dual GEMM";
-  if (config->has_groups() != !c.ends[0].empty()) return "groups are not those of the case";
+  const bool dual = gemm != nullptr ? gemm->dual : skinny->dual;
+  if (dual != c.dual) return c.dual ? "no dual GEMM" : "a dual GEMM";
+  const bool groups = gemm != nullptr ? gemm->has_groups() : skinny->has_groups();
+  if (groups != !c.ends[0].empty()) return "groups are not those of the case";
   return c.tile.empty() || kernels[0].candidate.tile == c.tile ? "" : "another tile";
 }
 
@@ -172,7 +176,7 @@ std::vector<Form> forms() {
 
 }  // namespace
 
-TEST_SUITE("skinny_dequant over several weights, in the simulator") {
+TEST_SUITE("dequantised weights side by side and by group, in the simulator") {
   TEST_CASE("dual GEMMs: every form of the weights; numbers of rows; tails of N and K") {
     std::vector<Case> cases;
     for (const Form& f : forms()) {
@@ -209,7 +213,8 @@ TEST_SUITE("skinny_dequant over several weights, in the simulator") {
     std::vector<Case> cases;
     for (const char* tile : {"dequant1t1s1b1x1b1", "dequant2t1s2b1x2b1", "dequant4t2s2b2x1b6",
                              "dequant2t3s2b1x2b1", "dequant3t1s2b3x3b1", "dequant2t1s3b2x1b4c2",
-                             "dequant2t2s2b1x1b2c4", "dequant1t2s2b2x1b2c8n4"}) {
+                             "dequant2t2s2b1x1b2c4", "dequant1t2s2b2x1b2c8n4", "packed2t5x16s2b2",
+                             "packed4t3x8s2b2c2", "packed2t1x16s3b2c4"}) {
       for (const i64 columns : {32, 128, 1440}) {
         cases.push_back({"pair",
                          pair({"i4", "bf16", "bf16", false, columns}, 8, 70, 1440),
@@ -238,8 +243,9 @@ TEST_SUITE("skinny_dequant over several weights, in the simulator") {
     std::vector<Case> cases;
     for (const Form& f : forms())
       cases.push_back({f.q + " three", side_by_side(f, 5, {80, 33, 17}, 544), "", {}, 3});
-    for (const char* tile : {"dequant1t1s1b1x1b1", "dequant4t2s2b2x1b2", "dequant2t3s2b1x2b1",
-                             "dequant2t1s2b1x1b2c2", "dequant2t2s2b1x1b2c4n7"}) {
+    for (const char* tile :
+         {"dequant1t1s1b1x1b1", "dequant4t2s2b2x1b2", "dequant2t3s2b1x2b1", "dequant2t1s2b1x1b2c2",
+          "dequant2t2s2b1x1b2c4n7", "packed1t4x16s2b2", "packed2t2x8s3b2c2"}) {
       cases.push_back({"three", side_by_side({}, 9, {70, 33, 16}, 1056), tile, {}, 3});
       cases.push_back({"three",
                        side_by_side({"i8", "f16", "f32", true, 1056}, 3, {1, 129, 40}, 1056), tile,
@@ -262,7 +268,7 @@ TEST_SUITE("skinny_dequant over several weights, in the simulator") {
           {f.q + " outer label", batch(f, "2, 3, 9, 96", "3, ", 20, 96, "abmk,bnk->abmn")});
     }
     for (const char* tile : {"dequant1t1s1b1x1b1", "dequant4t2s2b2x1b2", "dequant2t1s2b1x1b2c2",
-                             "dequant2t2s2b1x1b2c4"}) {
+                             "dequant2t2s2b1x1b2c4", "packed1t3x8s2b2", "packed2t3x16s2b4c2"}) {
       cases.push_back({"batch", batch({}, "3, 5, 1056", "3, ", 70, 1056, "bmk,bnk->bmn"), tile});
       cases.push_back(
           {"batch",
@@ -279,8 +285,9 @@ TEST_SUITE("skinny_dequant over several weights, in the simulator") {
       cases.push_back(
           {f.q + " gated experts", gated_experts(f, 23, 288), "", {}, 1, true, kEnds4of40});
     }
-    for (const char* tile : {"dequant1t1s1b1x1b1", "dequant2t1s2b1x2b1", "dequant4t2s2b2x1b6",
-                             "dequant3t1s2b3x3b1", "dequant3t3s2b1x2b2"}) {
+    for (const char* tile :
+         {"dequant1t1s1b1x1b1", "dequant2t1s2b1x2b1", "dequant4t2s2b2x1b6", "dequant3t1s2b3x3b1",
+          "dequant3t3s2b1x2b2", "packed1t3x8s2b2", "packed2t1x16s3b2c2", "packed3t3x40s2b4"}) {
       const Experts e = {.k = 1440};
       cases.push_back({"tile", experts({}, e), tile, {}, 1, false, kEnds4of40});
       cases.push_back({"tile", experts({"i8", "f16", "f32", true, 1440}, e), tile,
