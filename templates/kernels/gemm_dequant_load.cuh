@@ -90,7 +90,7 @@ CATENARY_DEVICE i64 weight_offset(const GemmDequantWork& work) {
   return offset;
 }
 
-// Shared addresses of the stage of k-tile `i` and of its barriers; the parity of its phase.
+// Shared addresses of the stage of k-tile `i` and of its barriers; the phase bit.
 template <const GemmDequantConfig& kConfig>
 struct GemmDequantStages {
   static constexpr i32 kStages = kConfig.loads.stages;
@@ -179,17 +179,17 @@ struct GemmDequantLoader {
   CATENARY_DEVICE void load_x(const P& params, i32 i) const {
     if (lane != 0) return;
     constexpr Sm90Operand kX = kConfig.x;
-    i32 corner[kX.rank()];
-    corner[1] = static_cast<i32>(work.m0);
-    if constexpr (kX.rank() > 2) corner[2] = static_cast<i32>(work.batch[kX.coord2]);
-    if constexpr (kX.rank() > 3) corner[3] = static_cast<i32>(work.batch[kX.coord3]);
-    if constexpr (kX.rank() > 4) corner[4] = static_cast<i32>(work.batch[kX.coord4]);
+    i32 coord[kX.rank()];
+    coord[1] = static_cast<i32>(work.m0);
+    if constexpr (kX.rank() > 2) coord[2] = static_cast<i32>(work.batch[kX.coord2]);
+    if constexpr (kX.rank() > 3) coord[3] = static_cast<i32>(work.batch[kX.coord3]);
+    if constexpr (kX.rank() > 4) coord[4] = static_cast<i32>(work.batch[kX.coord4]);
 #pragma unroll
     for (i32 b = 0; b < kConfig.loads.stage_blocks; ++b) {
-      corner[0] = static_cast<i32>(work.block0 + i * kConfig.loads.stage_blocks + b) *
-                  static_cast<i32>(kPackedColumns);
+      coord[0] =
+          static_cast<i32>((work.block0 + i * kConfig.loads.stage_blocks + b) * kPackedColumns);
       tma_load(Stages::stage(i) + static_cast<u32>(b * kConfig.box_bytes()), params.map[kX.map],
-               corner, Stages::full(i));
+               coord, Stages::full(i));
     }
   }
 

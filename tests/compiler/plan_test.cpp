@@ -10,6 +10,7 @@
 #include "compiler/plan.h"
 #include "ir/random/random_chain.h"
 #include "ir/text/text.h"
+#include "shared/gemm_dequant_config.h"
 #include "shared/gemm_sm80_config.h"
 #include "shared/gemm_sm90_config.h"
 #include "shared/skinny_config.h"
@@ -82,6 +83,15 @@ void add_slots_of_part(const KernelPlan& kernel, std::set<i32>& all, std::set<i3
     all.insert(dequant->x.slot);
     for (int i = 0; i < dequant->num_accumulators(); ++i) {
       const DequantOperand w = dequant->weight(i);
+      all.insert({w.slot, w.scale.slot});
+      if (w.has_zero) all.insert(w.zero.slot);
+    }
+    if (dequant->has_groups()) all.insert(dequant->ragged.group_ends_slot);
+  }
+  if (const auto* dequant = kernel.config.get_if<GemmDequantConfig>()) {
+    for (const DequantOperand* weight : {&dequant->w, &dequant->w2}) {
+      if (weight == &dequant->w2 && !dequant->dual) continue;
+      const DequantOperand& w = *weight;
       all.insert({w.slot, w.scale.slot});
       if (w.has_zero) all.insert(w.zero.slot);
     }

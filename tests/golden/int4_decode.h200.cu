@@ -21,7 +21,7 @@
 //     y = add(t16, r)
 //     return y: bf16
 //   }
-// plan: skinny_dequant: 32 rows of W and of W2, 4 warps, 2 stages of 256 columns each, 100 KiB shared, 2 CTAs per SM
+// plan: skinny_dequant: 32 rows of W and of W2, 4 warps, 2 stages of 256 columns each, 97 KiB shared, 2 CTAs per SM
 //   'g' is a contraction: it reads its operands from memory; 'u' shares an operand and an epilogue with it
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'qg'
@@ -86,7 +86,7 @@ ctn_int4_decode_k0_skinny_dequant_w4t2(const __grid_constant__ P p) { skinny_deq
 //     y = add(t16, r)
 //     return y: bf16
 //   }
-// plan: skinny_dequant: 64 rows of W, 4 warps, 2 stages of 256 columns each, 101 KiB shared, 2 CTAs per SM, cluster split-K 4
+// plan: skinny_dequant: 64 rows of W, 4 warps, 2 stages of 256 columns each, 98 KiB shared, 2 CTAs per SM, cluster split-K 4
 //   't16' is a contraction: it reads its operands from memory
 //   slot 0: workspace 'h'
 //   slot 1: parameter 'qd'
@@ -149,7 +149,7 @@ ctn_int4_decode_k1_skinny_dequant_w4t4(const __grid_constant__ P p) { skinny_deq
 //     y = add(t16, r)
 //     return y: bf16
 //   }
-// plan: skinny_dequant: 32 rows of W and of W2, 4 warps, 2 stages of 256 columns each, 104 KiB shared, 2 CTAs per SM
+// plan: skinny_dequant: 32 rows of W and of W2, 4 warps, 2 stages of 256 columns each, 98 KiB shared, 2 CTAs per SM
 //   'g' is a contraction: it reads its operands from memory; 'u' shares an operand and an epilogue with it
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'qg'
@@ -214,7 +214,7 @@ ctn_int4_decode_k0_skinny_dequant_w4t2(const __grid_constant__ P p) { skinny_deq
 //     y = add(t16, r)
 //     return y: bf16
 //   }
-// plan: skinny_dequant: 64 rows of W, 4 warps, 2 stages of 256 columns each, 107 KiB shared, 2 CTAs per SM, cluster split-K 4
+// plan: skinny_dequant: 64 rows of W, 4 warps, 2 stages of 256 columns each, 101 KiB shared, 2 CTAs per SM, cluster split-K 4
 //   't16' is a contraction: it reads its operands from memory
 //   slot 0: workspace 'h'
 //   slot 1: parameter 'qd'

@@ -8,7 +8,7 @@
 //     y = contract "bgk,gnk->bgn"(x, w)
 //     return y: bf16
 //   }
-// plan: skinny_dequant: 32 rows of W, 8 warps, 1 stages of 128 columns each, 42 KiB shared, 2 CTAs per SM
+// plan: skinny_dequant: 32 rows of W, 8 warps, 1 stages of 128 columns each, 41 KiB shared, 2 CTAs per SM
 //   'y' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'q'

@@ -60,7 +60,10 @@ int count_spills(const Nvrtc& nvrtc, const Case& c, size_t most) {
   const VerifiedChain chain = llvm::cantFail(verify(llvm::cantFail(parse(text_of(c)))));
   const Target target = llvm::cantFail(find_target("h200"));
   const Plan first = llvm::cantFail(make_plan(chain, target));
-  const std::vector<CandidateSummary> ranked = first.buckets[0].kernels[0].candidates;
+  std::vector<CandidateSummary> ranked;
+  for (const CandidateSummary& candidate : first.buckets[0].kernels[0].candidates) {
+    if (candidate.id.family == "skinny_dequant") ranked.push_back(candidate);
+  }
   int spills = 0;
   for (size_t i = 0; i < std::min(most, ranked.size()); ++i) {
     PlanOptions options;

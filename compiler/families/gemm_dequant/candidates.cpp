@@ -22,7 +22,7 @@ constexpr int kClusters[] = {1, 2, 4, 8};
 constexpr i32 kMostColumns = 128;
 constexpr int kMostStages = 8;
 
-// CTAs per SM, with the registers of which they keep their sums; 0: the config does not fit.
+// CTAs per SM whose sums fit the registers that they share; 0: the config does not fit.
 int resident_ctas(const Target& target, GemmDequantConfig c) {
   if (c.smem_bytes() > target.smem_per_cta) return 0;
   const i64 by_smem = target.smem_per_sm / (c.smem_bytes() + kReservedSmem);
@@ -102,8 +102,8 @@ std::optional<Candidate> deepest(const GemmDequantProblem& problem, const Target
   return std::nullopt;
 }
 
-// Rows of X of a CTA: all, or equal parts of at most kMostColumns, and of half as many. Of ragged
-// groups the mean of a group's, and twice as many: half of the groups have more than the mean.
+// Rows of X of a CTA: all, or equal parts of at most kMostColumns, and of half as many. Ragged
+// groups have the mean of a group, and twice as many: half of the groups have more than the mean.
 std::vector<i32> column_counts(const GemmDequantProblem& problem) {
   std::vector<i32> counts;
   const auto add = [&](i64 rows, i64 most) {
