@@ -383,3 +383,17 @@ TEST_CASE("sums of rows have a launch of their own") {
   CHECK(plan.buckets[0].kernels.size() > 1);
   CHECK(family_name(first_kernel(plan)) == "gemm_dequant");
 }
+
+TEST_CASE("weights over one X run side by side") {
+  PlanOptions options;
+  options.force_tile = "packed1t3x24s2b2";
+  const Plan plan = planned(
+      "chain a(input x: bf16[20, 416], weight q: i4[39, 416] packed, weight s: bf16[39, 4],\n"
+      "        weight p: i4[70, 416] packed, weight t: bf16[70, 4]) {\n"
+      "  y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 128))\n"
+      "  z = relu(contract \"mk,nk->mn\"(x, dequant(p, t) block (1, 128)))\n"
+      "  return y: f32 align 4, z: f32 }",
+      options);
+  REQUIRE(plan.buckets[0].kernels.size() == 1);
+  CHECK(family_name(first_kernel(plan)) == "gemm_dequant");
+}
