@@ -23,6 +23,8 @@
 #include "tests/mutants/fp8_blocks_mutants.h"
 #include "tests/mutants/fp8_mutants.h"
 #include "tests/mutants/gain_mutants.h"
+#include "tests/mutants/gemm_dequant_mutants.h"
+#include "tests/mutants/gemm_dequant_sums_mutants.h"
 #include "tests/mutants/gemm_mutants.h"
 #include "tests/mutants/gemm_sm90_mutants.h"
 #include "tests/mutants/group_ends_mutants.h"
@@ -91,6 +93,8 @@ std::vector<Mutant> all_mutants() {
   all.insert(all.end(), std::begin(kSkinnyMutants), std::end(kSkinnyMutants));
   all.insert(all.end(), std::begin(kSkinnyDequantMutants), std::end(kSkinnyDequantMutants));
   all.insert(all.end(), std::begin(kDequantGroupsMutants), std::end(kDequantGroupsMutants));
+  all.insert(all.end(), std::begin(kGemmDequantMutants), std::end(kGemmDequantMutants));
+  all.insert(all.end(), std::begin(kGemmDequantSumsMutants), std::end(kGemmDequantSumsMutants));
   all.insert(all.end(), std::begin(kSkinnyRaggedMutants), std::end(kSkinnyRaggedMutants));
   all.insert(all.end(), std::begin(kSkinnySharesMutants), std::end(kSkinnySharesMutants));
   all.insert(all.end(), std::begin(kGroupOperandMutants), std::end(kGroupOperandMutants));

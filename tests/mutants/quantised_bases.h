@@ -144,6 +144,69 @@ inline constexpr MutantBase kQuantisedMutantBases[] = {
               "  y = add(relu(add(c, b @ \"gn\")), r)\n  return y: f32 align 4 }",
      .tile = "dequant2t2s2b1x2b1",
      .ends = kFewEnds},
+    // Slices of two and three row tiles, a part of a row tile, of a block and of a k-tile.
+    {.name = "gemm_dequant",
+     .chain =
+         "chain a(input x: bf16[40, 672], weight q: i4[70, 672] packed, weight s: bf16[70, 6],\n"
+         "        weight z: i8[70, 6], weight b: f32[70], input r: bf16[40, 70] align 2) {\n"
+         "  w = dequant(q, s, z) block (1, 128)\n"
+         "  y = relu(add(add(contract \"mk,nk->mn\"(x, w), b), r))\n"
+         "  return y: bf16 align 2 }",
+     .tile = "packed1t3x24s2b2"},
+    {.name = "gemm_dequant, two fragments, two open sums",
+     .chain = "chain a(input x: f16[20, 416], weight q: u4[118, 416] packed,\n"
+              "        weight s: bf16[118, 13], weight z: i8[118, 13]) {\n"
+              "  w = dequant(q, s, z) block (1, 32)\n"
+              "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 align 4 }",
+     .tile = "packed1t8x24s4b2"},
+    {.name = "gemm_dequant, a scale per channel",
+     .chain = "chain a(input x: bf16[20, 800], weight q: i8[70, 800] packed,\n"
+              "        weight s: f32[70, 1]) {\n"
+              "  w = dequant(q, s) block (1, 800)\n"
+              "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 align 4 }",
+     .tile = "packed1t5x24s2b2"},
+    {.name = "gemm_dequant, not a weight",
+     .chain =
+         "chain a(input x: bf16[20, 416], input q: u4[39, 416] packed, input s: f32[39, 4]) {\n"
+         "  w = dequant(q, s) block (1, 128)\n"
+         "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 align 4 }",
+     .tile = "packed1t3x24s2b2"},
+    {.name = "gemm_dequant after a kernel",
+     .chain =
+         "chain a(input x: bf16[20, 416], weight q: i4[64, 416] packed, weight s: bf16[64, 1],\n"
+         "        weight p: i4[64, 64] packed, weight t: bf16[64, 2], input r: f32[20, 64]) {\n"
+         "  h = cast(contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 416)), bf16)\n"
+         "  y = add(contract \"mk,nk->mn\"(h, dequant(p, t) block (1, 32)), r)\n  return y: f32 }",
+     .tile = "packed1t4x24s2b2"},
+    {.name = "gemm_dequant, cluster",
+     .chain =
+         "chain a(input x: f16[22, 1312], weight q: i8[70, 1312] packed, weight s: f32[70, 11]) {\n"
+         "  w = dequant(q, s) block (1, 128)\n"
+         "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f32 align 4 }",
+     .tile = "packed2t3x16s2b2c4"},
+    {.name = "gemm_dequant, pair",
+     .chain =
+         "chain a(input x: bf16[20, 672], weight q: i4[70, 672] packed, weight s: bf16[70, 6],\n"
+         "        weight p: i4[70, 672] packed, weight t: bf16[70, 6], weight y: i8[70, 6],\n"
+         "        weight z: i8[70, 6]) {\n"
+         "  g = contract \"mk,nk->mn\"(x, dequant(q, s, y) block (1, 128))\n"
+         "  u = contract \"mk,nk->mn\"(x, dequant(p, t, z) block (1, 128))\n"
+         "  h = mul(relu(g), u)\n  return h: f32 align 4 }",
+     .tile = "packed2t3x24s2b2c2"},
+    {.name = "gemm_dequant, side by side",
+     .chain =
+         "chain a(input x: bf16[20, 416], weight q: i4[39, 416] packed, weight s: bf16[39, 4],\n"
+         "        weight p: i4[70, 416] packed, weight t: bf16[70, 4]) {\n"
+         "  y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 128))\n"
+         "  z = relu(contract \"mk,nk->mn\"(x, dequant(p, t) block (1, 128)))\n"
+         "  return y: f32 align 4, z: f32 }",
+     .tile = "packed1t3x24s2b2"},
+    {.name = "gemm_dequant, batch",
+     .chain = "chain a(input x: bf16[2, 20, 416], weight q: u4[2, 39, 416] packed,\n"
+              "        weight s: bf16[2, 39, 4], weight z: i8[2, 39, 4]) {\n"
+              "  w = dequant(q, s, z) block (1, 128)\n"
+              "  y = contract \"bmk,bnk->bmn\"(x, w)\n  return y: f32 align 4 }",
+     .tile = "packed1t2x16s2b2"},
 };
 
 }  // namespace catenary::testing
