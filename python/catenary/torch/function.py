@@ -37,7 +37,7 @@ class Step:
     """Of `inputs`, those whose strides are autograd's."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Training:
     """Forward and backward of a chain for one set of wanted gradients. The backward's tensors have places: first what
     the forward saved, then the output gradients, then what steps write."""
@@ -55,6 +55,10 @@ class Training:
     saved_inputs: tuple[int, ...]
     """The tensors that the backward reads."""
     saved_outputs: tuple[int, ...]
+    function: ChainFunction | None
+    """None: a forward without gradients."""
+    outputs: tuple[Name, ...]
+    """Of the forward: what is saved after the chain's own."""
 
 
 class ChainFunction:
@@ -104,13 +108,17 @@ class ChainFunction:
             wanted = tuple(name for name, tensor in zip(self._names, tensors, strict=False) if tensor.requires_grad)
             if wanted:
                 return apply(self.training(wanted), tensors, scalars, None)
-        return _one(operators.run(self.form, tensors, scalars))
+        return _one(operators.run(self.form, tensors, scalars, self))
 
     def accumulating(self, tensors: Sequence[torch.Tensor], weights: Sequence[str]) -> Any:
         """The outputs; the backward adds the gradients of `weights` to their `main_grad` (f32), as Megatron-LM and
         TransformerEngine do: see docs/pytorch.md."""
         wanted = tuple(name for name, tensor in zip(self._names, tensors, strict=False) if tensor.requires_grad)
         fused = {name: tensors[self._names.index(name)] for name in weights if name in wanted}
+        if operators.in_functorch():
+            from catenary.torch.transforms import refuse_fused
+
+            refuse_fused(tensors)
         if not fused or not torch.is_grad_enabled():
             return self(*tensors)
         overwrite = [bool(getattr(weight, "overwrite_main_grad", False)) for weight in fused.values()]
@@ -181,6 +189,8 @@ def _make_training(function: ChainFunction, wanted: Sequence[str], fused: Sequen
         gradients=tuple(gradients),
         saved_inputs=saved_inputs,
         saved_outputs=saved_outputs,
+        function=function,
+        outputs=forward,
     )
 
 
@@ -216,14 +226,13 @@ def _one(outputs: Sequence[torch.Tensor]) -> Any:
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
-_in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
-
-
 def apply(training: Training, tensors: Sequence[Any], scalars: Sequence[float], fused: Any) -> Any:
     """The outputs, with a gradient. `fused`: see ChainFunction.accumulating."""
-    # Without a transform of functorch, the Python of Function.apply has nothing to do.
-    call = _Apply.apply if _in_functorch() else _plain_apply
-    return _one(call(training, tuple(scalars), fused, *tensors))
+    if operators.in_functorch():
+        from catenary.torch.transforms import call
+
+        return _one(call(training.function.form, training.function, tensors, scalars))
+    return _one(_plain_apply(training, tuple(scalars), fused, *tensors))
 
 
 class _Apply(torch.autograd.Function):
@@ -244,6 +253,7 @@ class _Apply(torch.autograd.Function):
         return None, None, None, *grads
 
 
+# Without a transform of functorch, the Python of Function.apply has nothing to do.
 _plain_apply = super(torch.autograd.Function, _Apply).apply
 
 

@@ -231,6 +231,7 @@ def set_host(host: str) -> None:
 
 # Not is_compiling(): in an export without dynamo, tensors are of a class that direct calls do not take.
 _is_dynamo_compiling = torch.compiler.is_dynamo_compiling
+in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -244,18 +245,29 @@ def is_distributed(tensors: Sequence[Any]) -> bool:
     return True
 
 
-def run(form: Form, inputs: Sequence[torch.Tensor], scalars: Sequence[float] = ()) -> tuple[torch.Tensor, ...]:
+def run(form: Form, inputs: Sequence[torch.Tensor], scalars: Sequence[float] = (),
+        function: Any = None) -> tuple[torch.Tensor, ...]:  # fmt: skip
     """The outputs of a form for `inputs`, by the operator of their number; for exact sizes on DTensors, each process
-    by the chain of its parts."""
+    by the chain of its parts. `function`: the ChainFunction of the form, which transforms of functorch differentiate."""
     count = len(form.outputs)
     if form.exact and any(type(tensor) not in PLAIN for tensor in inputs) and is_distributed(inputs):
         from catenary.torch.sharding_rules import run_sharded
 
         return run_sharded(form, inputs, None, scalars)
-    if count <= MOST_OUTPUTS and not _is_dynamo_compiling():
-        outputs = _direct(form.key, tuple(inputs), tuple(scalars))
+    if not _is_dynamo_compiling():
+        outputs = _direct(form.key, tuple(inputs), tuple(scalars)) if count <= MOST_OUTPUTS else None
         if outputs is not None:
             return outputs if count > 1 else (outputs,)
+        if in_functorch():
+            from catenary.torch.transforms import call
+
+            return call(form, function, inputs, scalars)
+    return dispatch(form, inputs, scalars)
+
+
+def dispatch(form: Form, inputs: Sequence[torch.Tensor], scalars: Sequence[float]) -> tuple[torch.Tensor, ...]:
+    """`run` by torch's dispatcher."""
+    count = len(form.outputs)
     if count == 1:
         return (_run[1](list(inputs), form.key, scalars),)
     if count <= MOST_OUTPUTS:
@@ -270,7 +282,9 @@ def run_one(key: int, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     if _is_dynamo_compiling():
         return _run[1](tensors, key)
     output = _direct(key, tuple(tensors))
-    return output if output is not None else _run1(tensors, key)
+    if output is not None:
+        return output
+    return run(form_of(key), tensors)[0] if in_functorch() else _run1(tensors, key)
 
 
 def run_out(form: Form, inputs: Sequence[torch.Tensor], outs: Sequence[torch.Tensor],

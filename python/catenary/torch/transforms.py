@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls inside of transforms of functorch: torch.vmap and torch.func. What calls an operator comes here where the
+direct call is not made and a transform is active.
+
+A call is an autograd.Function, whose outputs are those of the forward with the saved values. torch applies it at each
+level of nested transforms: `backward` at a level of grad, `vmap` at a level of vmap, and `forward` on plain tensors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from catenary.chain import Chain
+from catenary.errors import ArgumentError
+from catenary.torch import batching, operators
+from catenary.torch.function import ChainFunction, Training, backward
+from catenary.torch.operators import Form
+
+Tensor = torch.Tensor
+Call = Callable[[Training, list[Tensor]], Sequence[Tensor]]
+"""Runs the forward of a training."""
+
+_functorch = torch._C._functorch
+
+
+def call(form: Form, function: ChainFunction | None, tensors: Sequence[Tensor],
+         scalars: Sequence[float]) -> tuple[Tensor, ...]:  # fmt: skip
+    """The outputs of a form, which is that of `function`; None: the call has no gradient."""
+    if any(_functorch.is_functionaltensor(tensor) for tensor in tensors):  # functionalize takes no autograd.Function
+        return operators.dispatch(form, tensors, scalars)
+    training = _bare(form.key)
+    if function is not None and torch.is_grad_enabled():
+        wanted = [_requires_grad(tensor) for tensor in tensors]
+        training = function.training_of(wanted) if any(wanted) else training
+    return _Call.apply(training, tuple(scalars), *tensors)[: training.results]
+
+
+def refuse_fused(tensors: Sequence[Tensor]) -> None:
+    """ArgumentError if tensors need gradients: fused ones are a change that a transform does not see."""
+    if torch.is_grad_enabled() and any(_requires_grad(tensor) for tensor in tensors):
+        raise ArgumentError(
+            "fuse_wgrad_accumulation adds to weight.main_grad, which torch.vmap and torch.func do not see: leave it "
+            "out, and add the gradient that the transform returns"
+        )
+
+
+def _requires_grad(tensor: Tensor) -> bool:
+    """At any level: a tensor with a batch dimension does not tell."""
+    while not tensor.requires_grad:
+        if not _functorch.is_functorch_wrapped_tensor(tensor):
+            return False
+        tensor = _functorch.get_unwrapped(tensor)
+    return True
+
+
+@functools.lru_cache(maxsize=4096)
+def _bare(key: int) -> Training:
+    """A form as a forward without gradients."""
+    form = operators.form_of(key)
+    return Training(forward=form, results=len(form.outputs), steps=(), count=0, names=(), gradients=(),
+                    saved_inputs=(), saved_outputs=(), function=None, outputs=())  # fmt: skip
+
+
+class _Call(torch.autograd.Function):
+    @staticmethod
+    def forward(training, scalars, *tensors):
+        return tuple(operators.run(training.forward, tensors, scalars))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        training, scalars, *tensors = inputs
+        ctx.training, ctx.scalars = training, scalars
+        ctx.shapes = [tensor.shape for tensor in tensors]
+        ctx.zeros = [(tensor.shape, tensor.dtype, tensor.device) for tensor in output[: training.results]]
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*(tensors[i] for i in training.saved_inputs), *(output[i] for i in training.saved_outputs))
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        needed = ctx.needs_input_grad[2:]
+        training = ctx.training
+        if training.function is None:
+            raise ArgumentError(
+                f"chain '{training.forward.name}' is called as an operator, which has no gradient: call the layer, or "
+                "catenary.torch.chain, or detach its arguments"
+            )
+        given = [
+            torch.zeros(shape, dtype=dtype, device=device) if gradient is None else gradient
+            for gradient, (shape, dtype, device) in zip(gradients, ctx.zeros, strict=False)
+        ]
+        wanted = tuple(want and place is not None for want, place in zip(needed, training.gradients, strict=True))
+        if not any(wanted):
+            return (None,) * len(ctx.needs_input_grad)
+        found = iter(_Gradient.apply(_Program(training, wanted, ctx.scalars, ctx.shapes), *ctx.saved_tensors, *given))
+        return None, None, *(next(found) if want else None for want in wanted)
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        raise _no_jvp(ctx.training.forward.name)
+
+    @staticmethod
+    def vmap(info, in_dims, training, scalars, *tensors):
+        def again(training: Training, tensors: list[Tensor]) -> Sequence[Tensor]:
+            return _Call.apply(training, scalars, *tensors)
+
+        return over_samples(training, info.batch_size, in_dims[2:], tensors, again)
+
+
+def _no_jvp(name: str) -> ArgumentError:
+    return ArgumentError(
+        f"chain '{name}' has no forward-mode gradient (jvp, jacfwd, hessian): use vjp, jacrev or grad, once"
+    )
+
+
+class _Program:
+    """A backward pass as a function of tensors: what the forward saved, then the output gradients."""
+
+    def __init__(self, training: Training, wanted: tuple[bool, ...], scalars: Sequence[float], shapes: Sequence[Any]):
+        self.training, self.saved = _for_gradients(training, wanted)
+        self.scalars, self.shapes = scalars, shapes
+        self.wanted = wanted
+
+    @property
+    def name(self) -> str:
+        return self.training.forward.name
+
+    def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        saved, gradients = tensors[: self.saved], tensors[self.saved :]
+        results = backward(self.training, saved, gradients, self.scalars, None, self.shapes)
+        return tuple(result for result, want in zip(results, self.wanted, strict=True) if want)
+
+
+@functools.lru_cache(maxsize=4096)
+def _for_gradients(training: Training, wanted: tuple[bool, ...]) -> tuple[Training, int]:
+    """The backward with the steps that these gradients need, and how many saved tensors it takes."""
+    places = tuple(place if want else None for place, want in zip(training.gradients, wanted, strict=True))
+    read = {place for place in places if place is not None}
+    steps = []
+    for step in reversed(training.steps):
+        if read.intersection(step.outputs):
+            steps.append(step)
+            read.update(step.inputs)
+    saved = len(training.saved_inputs) + len(training.saved_outputs)
+    return dataclasses.replace(training, steps=tuple(reversed(steps)), gradients=places), saved
+
+
+class _Samples:
+    """A program under vmap, as a program. Every output has its samples in dimension 0."""
+
+    def __init__(self, program: Any, dims: tuple[int | None, ...]):
+        self.program, self.dims = program, dims
+        self.name = program.name
+
+    def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return torch.vmap(self.program, in_dims=self.dims)(*tensors)
+
+
+class _Gradient(torch.autograd.Function):
+    """A backward pass, which itself has no gradient."""
+
+    @staticmethod
+    def forward(program, *tensors):
+        return program(*tensors)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.name = inputs[0].name
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise ArgumentError(f"chain '{ctx.name}' has no second derivative: differentiate it once")
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        raise _no_jvp(ctx.name)
+
+    @staticmethod
+    def vmap(info, in_dims, program, *tensors):
+        outputs = _Gradient.apply(_Samples(program, in_dims[1:]), *tensors)
+        return outputs, (0,) * len(outputs)
+
+
+def over_samples(training: Training, size: int, dims: Sequence[int | None], tensors: Sequence[Tensor],
+                 call: Call) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:  # fmt: skip
+    """The forward on tensors with samples: its outputs, and the dimension of the samples in each. One call of a chain
+    that has them as rows or as a dimension, where there is one; else a call per sample."""
+    form = training.forward
+    batched = tuple(dim is not None for dim in dims)
+    if form.exact:
+        _check_sizes(form, [_sample_shape(t, dim) for t, dim in zip(tensors, dims, strict=True)])
+    free = _with_samples(training, (False,) * len(dims))
+    leads = _leads(free[0].forward, dims, tensors) if free is not None else None
+    if leads is not None and size > 0:
+        if batching.rows_are_apart(free[0].forward.key, batched):
+            return _as_rows(free[0], size, dims, tensors, call)
+        ends = batching.ragged_ends(free[0].forward.key, batched)
+        if ends is not None:
+            return _as_ragged_rows(free[0], size, dims, tensors, ends, leads, call)
+        made = _with_samples(training, batched)
+        if made is not None:
+            return _as_dimension(*made, dims, tensors, leads, call)
+    return _one_by_one(training, size, dims, tensors, call)
+
+
+@functools.lru_cache(maxsize=4096)
+def _with_samples(training: Training, batched: tuple[bool, ...]) -> tuple[Training, tuple[int | None, ...]] | None:
+    """The training of the chain with samples in these tensors, for any strides, and where its outputs have them: see
+    batching.Batched. None: there is no such chain, or it saves other values."""
+    form = training.forward
+    if form.in_place or (not any(batched) and not form.exact):
+        return None if form.in_place else (training, ())
+    made = batching.with_samples(form.text, batched)
+    if made is None:
+        return None
+    function = training.function
+    if function is None:
+        return _bare(operators.add(Chain.parse(made.text), exact=False, pdl=form.pdl).key), made.outputs
+    own = batching.with_samples(function._text, batched)
+    if own is None:
+        return None
+    whole = ChainFunction(Chain.parse(own.text), False, function.recompute, function.save_budget)
+    result = whole.training_of([place is not None for place in training.gradients])
+    return (result, made.outputs) if result.outputs == training.outputs else None
+
+
+def _sample_shape(tensor: Tensor, dim: int | None) -> list[int]:
+    shape = list(tensor.shape)
+    if dim is not None:
+        del shape[dim]
+    return shape
+
+
+def _check_sizes(form: Form, shapes: Sequence[list[int]]) -> None:
+    """A chain with samples takes any sizes; an exact one does not."""
+    symbol = None
+    for parameter, shape in zip(form.inputs, shapes, strict=False):
+        wanted = list(parameter.sizes)
+        if None in wanted and len(shape) == len(wanted):
+            lo, hi = form.symbol
+            at = wanted.index(None)
+            symbol = shape[at] if symbol is None and lo <= shape[at] <= hi else symbol
+            wanted[at] = f"{lo}..{hi}" if symbol is None else symbol
+        if shape != wanted:
+            raise ArgumentError(
+                f"'{parameter.name}' has sizes {shape} in each sample of vmap, and the chain takes "
+                f"[{', '.join(map(str, wanted))}]: pass a tensor of these sizes, or declare the chain with exact=False"
+            )
+
+
+def _leads(form: Form, dims: Sequence[int | None], tensors: Sequence[Tensor]) -> int | None:
+    """How many dimensions of a sample are rows. None: a tensor has dimensions that the form does not take."""
+    if len(tensors) != len(form.inputs):
+        return None
+    found = set()
+    for parameter, dim, tensor in zip(form.inputs, dims, tensors, strict=True):
+        more = tensor.dim() - (dim is not None) - len(parameter.sizes)
+        if more < 0 or (more > 0 and not parameter.leading):
+            return None
+        if parameter.leading:
+            found.add(more + 1)
+    return None if len(found) > 1 else max(found, default=0)
+
+
+def _as_rows(training: Training, size: int, dims: Sequence[int | None], tensors: Sequence[Tensor],
+             call: Call) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:  # fmt: skip
+    moved = [
+        t.movedim(dim, 0) if dim is not None else t.unsqueeze(0).expand(size, *t.shape) if p.leading else t
+        for p, dim, t in zip(training.forward.inputs, dims, tensors, strict=True)
+    ]
+    outputs = tuple(call(training, moved))
+    return outputs, (0,) * len(outputs)
+
+
+def _as_ragged_rows(training: Training, size: int, dims: Sequence[int | None], tensors: Sequence[Tensor], ends: int,
+                    leads: int, call: Call) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:  # fmt: skip
+    """The rows of all samples are ordered by group again. Rows of no group are last, as in each sample."""
+    form = training.forward
+    every = [t.movedim(dim, 0) if dim is not None else t.unsqueeze(0).expand(size, *t.shape)
+             for dim, t in zip(dims, tensors, strict=True)]  # fmt: skip
+    lead = next(t.shape[: leads + 1] for p, t in zip(form.inputs, every, strict=True) if p.leading)
+    rows = lead.numel() // max(size, 1)
+    splits = every[ends].contiguous()
+    numbers = torch.arange(rows, dtype=splits.dtype, device=splits.device).expand(size, rows).contiguous()
+    order = torch.argsort(torch.searchsorted(splits, numbers, right=True).reshape(-1), stable=True)
+    moved = [
+        full.reshape(-1, *full.shape[leads + 1 :]).index_select(0, order) if p.leading else t
+        for p, t, full in zip(form.inputs, tensors, every, strict=True)
+    ]
+    moved[ends] = splits.sum(0, dtype=splits.dtype)
+    back = torch.argsort(order)
+    outputs = tuple(y.index_select(0, back).reshape(*lead, *y.shape[1:]) for y in call(training, moved))
+    return outputs, (0,) * len(outputs)
+
+
+def _as_dimension(training: Training, places: tuple[int | None, ...], dims: Sequence[int | None],
+                  tensors: Sequence[Tensor], leads: int, call: Call) -> Any:  # fmt: skip
+    """`places`: of the samples in the outputs, after one dimension of rows."""
+    form = training.forward
+    moved = [
+        t.movedim(dim, leads if p.leading else 0) if dim is not None else t
+        for p, dim, t in zip(form.inputs, dims, tensors, strict=True)
+    ]
+    outputs = tuple(call(training, moved))
+    return outputs, tuple(leads if place == 1 else place for place in places)
+
+
+def _one_by_one(training: Training, size: int, dims: Sequence[int | None], tensors: Sequence[Tensor],
+                call: Call) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:  # fmt: skip
+    form = training.forward
+    if size == 0:
+        samples = [t.new_empty(_sample_shape(t, dim)) for dim, t in zip(dims, tensors, strict=True)]
+        outputs = tuple(operators.empty(form, i, samples).unsqueeze(0)[:0] for i in range(len(form.outputs)))
+        return outputs, (0,) * len(outputs)
+    results = []
+    for i in range(size):
+        samples = [t if dim is None else t.select(dim, i) for dim, t in zip(dims, tensors, strict=True)]
+        if form.exact:
+            samples = [t if p.bytes else operators.laid_out(t, p.strides) if t.dim() == len(p.strides) else t
+                       for p, t in zip(form.inputs, samples, strict=True)]  # fmt: skip
+        results.append(call(training, samples))
+    outputs = tuple(torch.stack(parts) for parts in zip(*results, strict=True))
+    return outputs, (0,) * len(outputs)
+
+
+def _rule(count: int) -> Callable[..., Any]:
+    """The rule of vmap for calls of run1 to run4 by the dispatcher, which have no gradients."""
+
+    def rule(info: Any, in_dims: Any, inputs: list[Tensor], key: int, scalars: Sequence[float] = ()) -> Any:
+        def again(training: Training, tensors: list[Tensor]) -> Sequence[Tensor]:
+            outputs = operators._run[count](tensors, training.forward.key, scalars)
+            return (outputs,) if count == 1 else outputs
+
+        outputs, places = over_samples(_bare(key), info.batch_size, in_dims[0], inputs, again)
+        return (outputs[0], places[0]) if count == 1 else (outputs, places)
+
+    return rule
+
+
+def _rule_out(info: Any, in_dims: Any, inputs: list[Tensor], outs: list[Tensor], key: int,
+              scalars: Sequence[float] = ()) -> Any:  # fmt: skip
+    if None in in_dims[1]:
+        raise ArgumentError(
+            f"output {in_dims[1].index(None)} of chain '{operators.form_of(key).name}' has no samples, and vmap would "
+            "write it for each: pass one with the batch dimension, or call run1 to run4"
+        )
+
+    def sample(tensors: list[Tensor], dims: Sequence[int | None], i: int) -> list[Tensor]:
+        return [t if dim is None else t.select(dim, i) for t, dim in zip(tensors, dims, strict=True)]
+
+    for i in range(info.batch_size):
+        given, written = sample(inputs, in_dims[0], i), sample(outs, in_dims[1], i)
+        torch.ops.catenary.run_out.default(given, written, key, scalars)
+    return None, None
+
+
+def register() -> None:
+    """Rules of vmap for the operators."""
+    for count in operators._run:
+        torch.library.register_vmap(f"catenary::run{count}", _rule(count), lib=operators._library)
+    torch.library.register_vmap("catenary::run_out", _rule_out, lib=operators._library)
+
+
+if hasattr(torch.library, "register_vmap"):
+    register()
