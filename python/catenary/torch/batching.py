@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains under torch.vmap: the chain with one dimension more, and whether the rows of all samples may be one tensor."""
+"""Chains under torch.vmap: the chain with a dimension of samples, and whether the rows of all samples may be those of
+one call. A sample is an index of vmap's dimension."""
 
 from __future__ import annotations
 
@@ -131,7 +132,8 @@ class _Writer:
             return line
         if op == "scale" and operands[1].batched:  # the factor is no single number
             op = "mul"
-        written = [f'{value} @ "{labels}"' if labels else value for (value, _), labels in zip(uses, placed, strict=True)]
+        named = zip([value for value, _ in uses], placed, strict=True)
+        written = [f'{value} @ "{labels}"' if labels else value for value, labels in named]
         return f"  {name} = {op}({', '.join(written + items[len(uses) :])})"
 
     @staticmethod

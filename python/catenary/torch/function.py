@@ -252,6 +252,10 @@ class _Apply(torch.autograd.Function):
         grads = backward(ctx.training, ctx.saved_tensors, gradients, ctx.scalars, ctx.fused, ctx.shapes)
         return None, None, None, *grads
 
+    @staticmethod
+    def jvp(ctx, *tangents):
+        raise ArgumentError(operators.NO_TANGENTS)
+
 
 # Without a transform of functorch, the Python of Function.apply has nothing to do.
 _plain_apply = super(torch.autograd.Function, _Apply).apply

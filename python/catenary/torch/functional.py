@@ -170,7 +170,7 @@ def _call(name: Name, tensors: tuple[Tensor, ...], fused: tuple[str, ...] = ()) 
                 if output is not None:
                     return output
                 if not _in_functorch():
-                    return operators._run1(tensors, key)
+                    return operators.dispatch_one(key, tensors)
         elif type(tensors[0]) in PLAIN and type(tensors[1]) in PLAIN:
             training = _trainings.get((name, dtype, *[tensor.requires_grad for tensor in tensors]))
             if training is not None:

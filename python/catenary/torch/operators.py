@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from catenary import _native
 from catenary._native import lib
@@ -248,7 +249,7 @@ def is_distributed(tensors: Sequence[Any]) -> bool:
 def run(form: Form, inputs: Sequence[torch.Tensor], scalars: Sequence[float] = (),
         function: Any = None) -> tuple[torch.Tensor, ...]:  # fmt: skip
     """The outputs of a form for `inputs`, by the operator of their number; for exact sizes on DTensors, each process
-    by the chain of its parts. `function`: the ChainFunction of the form, which transforms of functorch differentiate."""
+    by the chain of its parts. `function`: the ChainFunction of the form, for gradients by transforms of functorch."""
     count = len(form.outputs)
     if form.exact and any(type(tensor) not in PLAIN for tensor in inputs) and is_distributed(inputs):
         from catenary.torch.sharding_rules import run_sharded
@@ -262,6 +263,7 @@ def run(form: Form, inputs: Sequence[torch.Tensor], scalars: Sequence[float] = (
             from catenary.torch.transforms import call
 
             return call(form, function, inputs, scalars)
+        refuse_tangents(inputs)
     return dispatch(form, inputs, scalars)
 
 
@@ -280,11 +282,38 @@ def dispatch(form: Form, inputs: Sequence[torch.Tensor], scalars: Sequence[float
 def run_one(key: int, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """The output of a form with one output and no scalars."""
     if _is_dynamo_compiling():
-        return _run[1](tensors, key)
+        return _in_transform(key, *tensors) if in_functorch() else _run[1](tensors, key)
     output = _direct(key, tuple(tensors))
-    if output is not None:
-        return output
-    return run(form_of(key), tensors)[0] if in_functorch() else _run1(tensors, key)
+    return output if output is not None else dispatch_one(key, tensors)
+
+
+def dispatch_one(key: int, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """`run_one` where the direct call is not made."""
+    if in_functorch():
+        return _in_transform(key, *tensors)
+    refuse_tangents(tensors)
+    return _run1(tensors, key)
+
+
+@torch.compiler.allow_in_graph
+def _in_transform(key: int, *tensors: torch.Tensor) -> torch.Tensor:
+    """In a graph too: only the levels of functorch know which tensors need gradients, and not the tracer."""
+    from catenary.torch.transforms import call
+
+    return call(form_of(key), None, tensors, ())[0]
+
+
+def refuse_tangents(tensors: Sequence[torch.Tensor]) -> None:
+    """ArgumentError if a tensor has a forward-mode tangent, which the dispatcher would drop."""
+    active = getattr(forward_ad, "_current_level", -1) >= 0
+    if active and any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+        raise ArgumentError(NO_TANGENTS)
+
+
+NO_TANGENTS = (
+    "a tensor has a forward-mode tangent (jvp, jacfwd, hessian, linearize), and chains have gradients in reverse mode "
+    "only: use torch.func.vjp, grad or jacrev"
+)
 
 
 def run_out(form: Form, inputs: Sequence[torch.Tensor], outs: Sequence[torch.Tensor],

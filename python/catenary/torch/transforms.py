@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls inside of transforms of functorch: torch.vmap and torch.func. What calls an operator comes here where the
-direct call is not made and a transform is active.
+direct call is not made and a transform is active. An index of vmap's dimension is a sample.
 
 A call is an autograd.Function, whose outputs are those of the forward with the saved values. torch applies it at each
 level of nested transforms: `backward` at a level of grad, `vmap` at a level of vmap, and `forward` on plain tensors.
@@ -78,7 +78,9 @@ class _Call(torch.autograd.Function):
         ctx.shapes = [tensor.shape for tensor in tensors]
         ctx.zeros = [(tensor.shape, tensor.dtype, tensor.device) for tensor in output[: training.results]]
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*(tensors[i] for i in training.saved_inputs), *(output[i] for i in training.saved_outputs))
+        ctx.save_for_backward(
+            *(tensors[i] for i in training.saved_inputs), *(output[i] for i in training.saved_outputs)
+        )
 
     @staticmethod
     def backward(ctx, *gradients):
@@ -101,7 +103,7 @@ class _Call(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx, *tangents):
-        raise _no_jvp(ctx.training.forward.name)
+        raise ArgumentError(operators.NO_TANGENTS)
 
     @staticmethod
     def vmap(info, in_dims, training, scalars, *tensors):
@@ -109,12 +111,6 @@ class _Call(torch.autograd.Function):
             return _Call.apply(training, scalars, *tensors)
 
         return over_samples(training, info.batch_size, in_dims[2:], tensors, again)
-
-
-def _no_jvp(name: str) -> ArgumentError:
-    return ArgumentError(
-        f"chain '{name}' has no forward-mode gradient (jvp, jacfwd, hessian): use vjp, jacrev or grad, once"
-    )
 
 
 class _Program:
@@ -173,11 +169,13 @@ class _Gradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        raise ArgumentError(f"chain '{ctx.name}' has no second derivative: differentiate it once")
+        raise ArgumentError(
+            f"chain '{ctx.name}' has no second derivative: differentiate it once, or compute the layer by torch"
+        )
 
     @staticmethod
     def jvp(ctx, *tangents):
-        raise _no_jvp(ctx.name)
+        raise ArgumentError(operators.NO_TANGENTS)
 
     @staticmethod
     def vmap(info, in_dims, program, *tensors):
@@ -237,19 +235,18 @@ def _sample_shape(tensor: Tensor, dim: int | None) -> list[int]:
 
 def _check_sizes(form: Form, shapes: Sequence[list[int]]) -> None:
     """A chain with samples takes any sizes; an exact one does not."""
-    symbol = None
+    lo, hi = form.symbol or (0, 0)
     for parameter, shape in zip(form.inputs, shapes, strict=False):
-        wanted = list(parameter.sizes)
-        if None in wanted and len(shape) == len(wanted):
-            lo, hi = form.symbol
-            at = wanted.index(None)
-            symbol = shape[at] if symbol is None and lo <= shape[at] <= hi else symbol
-            wanted[at] = f"{lo}..{hi}" if symbol is None else symbol
-        if shape != wanted:
-            raise ArgumentError(
-                f"'{parameter.name}' has sizes {shape} in each sample of vmap, and the chain takes "
-                f"[{', '.join(map(str, wanted))}]: pass a tensor of these sizes, or declare the chain with exact=False"
-            )
+        sizes = parameter.sizes
+        if len(shape) == len(sizes) and all(
+            lo <= n <= hi if size is None else n == size for n, size in zip(shape, sizes, strict=True)
+        ):
+            continue
+        wanted = ", ".join(f"{lo}..{hi}" if size is None else str(size) for size in sizes)
+        raise ArgumentError(
+            f"'{parameter.name}' has sizes {shape} in each sample of vmap, and the chain takes [{wanted}]: pass a "
+            "tensor of these sizes, or declare the chain with exact=False"
+        )
 
 
 def _leads(form: Form, dims: Sequence[int | None], tensors: Sequence[Tensor]) -> int | None:
@@ -288,13 +285,18 @@ def _as_ragged_rows(training: Training, size: int, dims: Sequence[int | None], t
     numbers = torch.arange(rows, dtype=splits.dtype, device=splits.device).expand(size, rows).contiguous()
     order = torch.argsort(torch.searchsorted(splits, numbers, right=True).reshape(-1), stable=True)
     moved = [
-        full.reshape(-1, *full.shape[leads + 1 :]).index_select(0, order) if p.leading else t
+        _in_order(full.reshape(-1, *full.shape[leads + 1 :]), order) if p.leading else t
         for p, t, full in zip(form.inputs, tensors, every, strict=True)
     ]
     moved[ends] = splits.sum(0, dtype=splits.dtype)
     back = torch.argsort(order)
-    outputs = tuple(y.index_select(0, back).reshape(*lead, *y.shape[1:]) for y in call(training, moved))
+    outputs = tuple(_in_order(y, back).reshape(*lead, *y.shape[1:]) for y in call(training, moved))
     return outputs, (0,) * len(outputs)
+
+
+def _in_order(rows: Tensor, order: Tensor) -> Tensor:
+    # The gradient of index_select is cheaper; indices take every dtype.
+    return rows[order] if rows.dtype in operators.FP8 else rows.index_select(0, order)
 
 
 def _as_dimension(training: Training, places: tuple[int | None, ...], dims: Sequence[int | None],

@@ -241,10 +241,12 @@ def test_autocast_gives_its_dtype(device):
         assert ct.linear(*layer.tensors).dtype == torch.bfloat16
 
 
-def test_vmap_has_no_rule(layer):
+def test_vmap_calls_once_for_all_samples(layer, made):
     xs = torch.randn(3, 4, 8, device=layer.x.device, dtype=torch.bfloat16)
-    with torch.no_grad(), pytest.raises(RuntimeError, match="Batching rule not implemented"):
-        torch.vmap(lambda x: ct.linear(x, layer.w, layer.b))(xs)
+    wanted = layer.by_dispatcher(xs, layer.w, layer.b)
+    with torch.no_grad():
+        y = torch.vmap(lambda x: ct.linear(x, layer.w, layer.b))(xs)
+    assert torch.equal(y, wanted) and made[0] == 1
 
 
 def test_other_transforms_of_functorch(layer):
