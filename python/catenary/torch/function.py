@@ -254,7 +254,7 @@ class _Apply(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx, *tangents):
-        raise ArgumentError(operators.NO_TANGENTS)
+        raise operators.no_tangents(ctx.training.forward.name)
 
 
 # Without a transform of functorch, the Python of Function.apply has nothing to do.

@@ -263,7 +263,7 @@ def run(form: Form, inputs: Sequence[torch.Tensor], scalars: Sequence[float] = (
             from catenary.torch.transforms import call
 
             return call(form, function, inputs, scalars)
-        refuse_tangents(inputs)
+        refuse_tangents(form.name, inputs)
     return dispatch(form, inputs, scalars)
 
 
@@ -282,38 +282,39 @@ def dispatch(form: Form, inputs: Sequence[torch.Tensor], scalars: Sequence[float
 def run_one(key: int, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """The output of a form with one output and no scalars."""
     if _is_dynamo_compiling():
-        return _in_transform(key, *tensors) if in_functorch() else _run[1](tensors, key)
+        return _run[1](tensors, key)
     output = _direct(key, tuple(tensors))
     return output if output is not None else dispatch_one(key, tensors)
 
 
 def dispatch_one(key: int, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """`run_one` where the direct call is not made."""
-    if in_functorch():
-        return _in_transform(key, *tensors)
-    refuse_tangents(tensors)
+    if not in_functorch():  # else levels.py does
+        refuse_tangents(form_of(key).name, tensors)
     return _run1(tensors, key)
 
 
-@torch.compiler.allow_in_graph
-def _in_transform(key: int, *tensors: torch.Tensor) -> torch.Tensor:
-    """In a graph too: only the levels of functorch know which tensors need gradients, and not the tracer."""
-    from catenary.torch.transforms import call
-
-    return call(form_of(key), None, tensors, ())[0]
-
-
-def refuse_tangents(tensors: Sequence[torch.Tensor]) -> None:
-    """ArgumentError if a tensor has a forward-mode tangent, which the dispatcher would drop."""
+def refuse_tangents(name: str, tensors: Sequence[torch.Tensor]) -> None:
+    """no_tangents() if a tensor has a tangent of torch.autograd.forward_ad, which the dispatcher would drop."""
     active = getattr(forward_ad, "_current_level", -1) >= 0
     if active and any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
-        raise ArgumentError(NO_TANGENTS)
+        raise no_tangents(name)
 
 
-NO_TANGENTS = (
-    "a tensor has a forward-mode tangent (jvp, jacfwd, hessian, linearize), and chains have gradients in reverse mode "
-    "only: use torch.func.vjp, grad or jacrev"
-)
+def no_tangents(name: str) -> ArgumentError:
+    """The error of forward mode."""
+    return ArgumentError(
+        f"a tensor of chain '{name}' has a forward-mode tangent (jvp, jacfwd, hessian, linearize), and chains have "
+        "gradients in reverse mode only: use torch.func.vjp, grad or jacrev"
+    )
+
+
+def no_gradient(name: str) -> ArgumentError:
+    """The error of a gradient of an operator."""
+    return ArgumentError(
+        f"chain '{name}' is called as an operator, which has no gradient: call the layer, or catenary.torch.chain, or "
+        "detach its arguments"
+    )
 
 
 def run_out(form: Form, inputs: Sequence[torch.Tensor], outs: Sequence[torch.Tensor],
@@ -326,8 +327,18 @@ def run_out(form: Form, inputs: Sequence[torch.Tensor], outs: Sequence[torch.Ten
 
         run_sharded(form, inputs, outs, scalars)
         return
-    if _is_dynamo_compiling() or _direct(form.key, tuple(inputs), tuple(scalars), tuple(outs)) is None:
+    if _is_dynamo_compiling():
         torch.ops.catenary.run_out.default(list(inputs), list(outs), form.key, list(scalars))
+    else:
+        write(inputs, outs, form.key, scalars)
+
+
+def write(inputs: Sequence[torch.Tensor], outs: Sequence[torch.Tensor], key: int, scalars: Sequence[float]) -> None:
+    """`run_out` of tensors that are no DTensors."""
+    if _direct(key, tuple(inputs), tuple(scalars), tuple(outs)) is None:
+        if not in_functorch():
+            refuse_tangents(form_of(key).name, [*inputs, *outs])
+        torch.ops.catenary.run_out.default(list(inputs), list(outs), key, list(scalars))
 
 
 def empty(form: Form, index: int, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -349,13 +360,23 @@ def laid_out(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
 def _fake(count: int) -> Any:
     def fake(inputs: list[torch.Tensor], key: int, scalars: Sequence[float] = ()) -> Any:
         form = form_of(key)
-        if len(form.outputs) != count or form.in_place:
-            raise ArgumentError(f"chain '{form.name}' has {len(form.outputs)} outputs, and run{count} returns {count}")
+        check_outputs(form, count)
         _check_types(form, form.arguments(inputs))
         outputs = tuple(empty(form, i, inputs) for i in range(count))
         return outputs[0] if count == 1 else outputs
 
     return fake
+
+
+def check_outputs(form: Form, count: int) -> None:
+    """ArgumentError unless run1 to run4 of this number return the outputs."""
+    if form.in_place:
+        raise ArgumentError(f"chain '{form.name}' overwrites inputs: call run_out, with these as outputs")
+    if len(form.outputs) != count:
+        raise ArgumentError(
+            f"chain '{form.name}' has {len(form.outputs)} outputs, and run{count} returns {count}: call "
+            f"run{len(form.outputs)}, or run_out"
+        )
 
 
 def _fake_out(inputs: list[torch.Tensor], outs: list[torch.Tensor], key: int, scalars: Sequence[float] = ()) -> None:

@@ -87,6 +87,10 @@ class _Product(torch.autograd.Function):
     def backward(ctx, gradient):
         return _gradients(ctx, gradient)
 
+    @staticmethod
+    def jvp(ctx, *tangents):
+        raise operators.no_tangents("quantized_linear")
+
 
 class _Transformed(torch.autograd.Function):
     """The same inside of transforms of functorch. torch.compile takes no Function with a rule of vmap."""
@@ -107,7 +111,7 @@ class _Transformed(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx, *tangents):
-        raise ArgumentError(operators.NO_TANGENTS)
+        raise operators.no_tangents("quantized_linear")
 
     @staticmethod
     def vmap(info, in_dims, x, *others):
@@ -124,6 +128,8 @@ def _in_transform(*arguments: Any) -> Tensor:
 
 
 def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    if ctx.needs_input_grad[2]:  # where samples hid that scale requires a gradient
+        raise _no_gradient_of_scale()
     weight, scale, zero = ctx.saved_tensors
     of_x = of_bias = None
     if ctx.needs_input_grad[0]:
@@ -213,10 +219,14 @@ def _check_call(x: Tensor, scale: Tensor, zero: Tensor | None, bias: Tensor | No
             f"bias is {bias.dtype} of shape {list(bias.shape)}: pass {x.dtype} of shape [{scale.shape[0]}]"
         )
     if scale.requires_grad and torch.is_grad_enabled():
-        raise ArgumentError(
-            "a product with a quantised weight has no gradient of scale: detach it, or pass the weight of dequantize() "
-            "to torch.nn.functional.linear"
-        )
+        raise _no_gradient_of_scale()
+
+
+def _no_gradient_of_scale() -> ArgumentError:
+    return ArgumentError(
+        "a product with a quantised weight has no gradient of scale: detach it, or pass the weight of dequantize() to "
+        "torch.nn.functional.linear"
+    )
 
 
 def _check_blocks(scale: Tensor, zero: Tensor | None) -> None:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._C._functorch import TransformType
+from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter as innermost
 
 from catenary.chain import Chain
 from catenary.errors import ArgumentError
@@ -31,13 +33,30 @@ _functorch = torch._C._functorch
 def call(form: Form, function: ChainFunction | None, tensors: Sequence[Tensor],
          scalars: Sequence[float]) -> tuple[Tensor, ...]:  # fmt: skip
     """The outputs of a form, which is that of `function`; None: the call has no gradient."""
-    if any(_functorch.is_functionaltensor(tensor) for tensor in tensors):  # functionalize takes no autograd.Function
-        return operators.dispatch(form, tensors, scalars)
     training = _bare(form.key)
     if function is not None and torch.is_grad_enabled():
         wanted = [_requires_grad(tensor) for tensor in tensors]
         training = function.training_of(wanted) if any(wanted) else training
-    return _Call.apply(training, tuple(scalars), *tensors)[: training.results]
+    return _apply(training, tuple(scalars), tensors)[: training.results]
+
+
+def _apply(training: Training, scalars: Sequence[float], tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The forward at the innermost level. functionalize takes no autograd.Function, and has nothing to do here."""
+    levels = [each.key() for each in _functorch.get_interpreter_stack() or ()]  # the innermost is the last
+    if TransformType.Functionalize not in levels or levels[-1] == TransformType.Vmap:
+        return _Call.apply(training, scalars, *tensors)
+    if levels[-1] != TransformType.Functionalize:
+        raise ArgumentError(
+            f"chain '{training.forward.name}' is differentiated inside of functionalize, which takes no gradients of "
+            "chains: functionalize the function that is differentiated"
+        )
+    level = innermost()
+    views = level.functionalize_add_back_views()
+    plain = [_functorch._unwrap_functional_tensor(t, views) if _functorch.is_functionaltensor(t) else t
+             for t in tensors]  # fmt: skip
+    with level.lower():
+        outputs = _apply(training, scalars, plain)
+    return tuple(_functorch._wrap_functional_tensor(output, level.level()) for output in outputs)
 
 
 def refuse_fused(tensors: Sequence[Tensor]) -> None:
@@ -87,10 +106,7 @@ class _Call(torch.autograd.Function):
         needed = ctx.needs_input_grad[2:]
         training = ctx.training
         if training.function is None:
-            raise ArgumentError(
-                f"chain '{training.forward.name}' is called as an operator, which has no gradient: call the layer, or "
-                "catenary.torch.chain, or detach its arguments"
-            )
+            raise operators.no_gradient(training.forward.name)
         given = [
             torch.zeros(shape, dtype=dtype, device=device) if gradient is None else gradient
             for gradient, (shape, dtype, device) in zip(gradients, ctx.zeros, strict=False)
@@ -103,12 +119,12 @@ class _Call(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx, *tangents):
-        raise ArgumentError(operators.NO_TANGENTS)
+        raise operators.no_tangents(ctx.training.forward.name)
 
     @staticmethod
     def vmap(info, in_dims, training, scalars, *tensors):
         def again(training: Training, tensors: list[Tensor]) -> Sequence[Tensor]:
-            return _Call.apply(training, scalars, *tensors)
+            return _apply(training, scalars, tensors)
 
         return over_samples(training, info.batch_size, in_dims[2:], tensors, again)
 
@@ -175,7 +191,7 @@ class _Gradient(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx, *tangents):
-        raise ArgumentError(operators.NO_TANGENTS)
+        raise operators.no_tangents(ctx.name)
 
     @staticmethod
     def vmap(info, in_dims, program, *tensors):
@@ -327,45 +343,3 @@ def _one_by_one(training: Training, size: int, dims: Sequence[int | None], tenso
         results.append(call(training, samples))
     outputs = tuple(torch.stack(parts) for parts in zip(*results, strict=True))
     return outputs, (0,) * len(outputs)
-
-
-def _rule(count: int) -> Callable[..., Any]:
-    """The rule of vmap for calls of run1 to run4 by the dispatcher, which have no gradients."""
-
-    def rule(info: Any, in_dims: Any, inputs: list[Tensor], key: int, scalars: Sequence[float] = ()) -> Any:
-        def again(training: Training, tensors: list[Tensor]) -> Sequence[Tensor]:
-            outputs = operators._run[count](tensors, training.forward.key, scalars)
-            return (outputs,) if count == 1 else outputs
-
-        outputs, places = over_samples(_bare(key), info.batch_size, in_dims[0], inputs, again)
-        return (outputs[0], places[0]) if count == 1 else (outputs, places)
-
-    return rule
-
-
-def _rule_out(info: Any, in_dims: Any, inputs: list[Tensor], outs: list[Tensor], key: int,
-              scalars: Sequence[float] = ()) -> Any:  # fmt: skip
-    if None in in_dims[1]:
-        raise ArgumentError(
-            f"output {in_dims[1].index(None)} of chain '{operators.form_of(key).name}' has no samples, and vmap would "
-            "write it for each: pass one with the batch dimension, or call run1 to run4"
-        )
-
-    def sample(tensors: list[Tensor], dims: Sequence[int | None], i: int) -> list[Tensor]:
-        return [t if dim is None else t.select(dim, i) for t, dim in zip(tensors, dims, strict=True)]
-
-    for i in range(info.batch_size):
-        given, written = sample(inputs, in_dims[0], i), sample(outs, in_dims[1], i)
-        torch.ops.catenary.run_out.default(given, written, key, scalars)
-    return None, None
-
-
-def register() -> None:
-    """Rules of vmap for the operators."""
-    for count in operators._run:
-        torch.library.register_vmap(f"catenary::run{count}", _rule(count), lib=operators._library)
-    torch.library.register_vmap("catenary::run_out", _rule_out, lib=operators._library)
-
-
-if hasattr(torch.library, "register_vmap"):
-    register()
