@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import threading
 from collections.abc import Sequence
@@ -104,6 +105,8 @@ class ChainFunction:
                 f"chain '{self.form.name}' takes {count} tensors ({', '.join(self._names)}) and {self.form.scalars} "
                 f"scalars, got {len(arguments)} arguments"
             )
+        if operators._is_dynamo_compiling() and operators.in_functorch():
+            return _transformed(self._text, self.exact, self.recompute, self.save_budget, *arguments)
         if torch.is_grad_enabled():
             wanted = tuple(name for name, tensor in zip(self._names, tensors, strict=False) if tensor.requires_grad)
             if wanted:
@@ -145,6 +148,17 @@ class ChainFunction:
             with self._lock:
                 found = self._trainings.setdefault((wanted, fused, overwrite), made)
         return found
+
+
+@torch.compiler.allow_in_graph
+def _transformed(text: str, exact: bool, recompute: str, save_budget: int, *arguments: Any) -> Any:
+    """Inside of a transform, only the levels of functorch know which tensors need gradients, and not the tracer."""
+    return _known(text, exact, recompute, save_budget)(*arguments)
+
+
+@functools.lru_cache(maxsize=4096)
+def _known(text: str, exact: bool, recompute: str, save_budget: int) -> ChainFunction:
+    return ChainFunction(Chain.parse(text), exact, recompute, save_budget)
 
 
 def _make_training(function: ChainFunction, wanted: Sequence[str], fused: Sequence[str], overwrite: bool) -> Training:

@@ -304,10 +304,20 @@ def _as_ragged_rows(training: Training, size: int, dims: Sequence[int | None], t
         _in_order(full.reshape(-1, *full.shape[leads + 1 :]), order) if p.leading else t
         for p, t, full in zip(form.inputs, tensors, every, strict=True)
     ]
-    moved[ends] = splits.sum(0, dtype=splits.dtype)
+    moved[ends] = _ends_of_all(splits, rows)
     back = torch.argsort(order)
     outputs = tuple(_in_order(y, back).reshape(*lead, *y.shape[1:]) for y in call(training, moved))
     return outputs, (0,) * len(outputs)
+
+
+def _ends_of_all(splits: Tensor, rows: int) -> Tensor:
+    """The ends of the groups of all samples. A sample's ends that no call takes have none either: on the CPU the
+    operator refuses them."""
+    ends = splits.clamp(0, rows).sum(0, dtype=splits.dtype)
+    if splits.device.type != "cpu":
+        return ends
+    wrong = (splits < 0).any() | (splits > rows).any() | (splits.diff() < 0).any()
+    return torch.where(wrong, splits.shape[0] * rows + 1, ends).to(splits.dtype)
 
 
 def _in_order(rows: Tensor, order: Tensor) -> Tensor:

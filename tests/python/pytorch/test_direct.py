@@ -215,6 +215,21 @@ def test_negative_views(layer, place):
         assert torch.equal(ct.linear(*tensors), wanted)
 
 
+def test_tensors_of_zeros_without_memory(layer):
+    x = torch._efficientzerotensor(layer.x.shape, dtype=layer.x.dtype, device=layer.x.device)
+    with torch.no_grad():
+        assert layer.direct(x, layer.w, layer.b) is None
+        assert torch.equal(ct.linear(x, layer.w, layer.b), layer.b.expand(4, 16))
+
+
+def test_outputs_that_are_copied_when_written(layer):
+    base, form = torch.zeros_like(layer.wanted), operators.form_of(layer.key)
+    for _ in range(3):
+        out = torch._lazy_clone(base)
+        operators.run_out(form, layer.tensors, (out,))
+        assert torch.equal(out, layer.wanted) and not base.any()
+
+
 def test_negative_view_as_output_is_refused(layer):
     form = operators.form_of(layer.key)
     with pytest.raises(RuntimeError, match="negation inputs"):

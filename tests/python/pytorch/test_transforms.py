@@ -30,6 +30,20 @@ def test_quantised_weights(device, near):
     near(vmap(given)(biases), vmap(lambda b: F.linear(x.double(), weight, b))(biases.double()), torch.bfloat16)
 
 
+def test_scales_of_samples_have_no_gradient(device):
+    """A tensor with samples does not tell that it needs a gradient."""
+    layer = ct.QuantizedLinear.from_linear(torch.nn.Linear(64, 8).bfloat16(), group=32).to(device)
+    scales = layer.scale.detach().expand(SAMPLES, *layer.scale.shape).clone()
+    x = torch.randn(2, 64, device=device, dtype=torch.bfloat16)
+    call = lambda scale: ct.quantized_linear(x, layer.weight, scale, layer.zero, group=32).float().sum()
+    with torch.no_grad():
+        vmap(call)(scales)
+    of_autograd = lambda: torch.autograd.grad(vmap(call)(scales.requires_grad_()).sum(), scales)
+    for wrong in (lambda: grad(lambda s: vmap(call)(s).sum())(scales), lambda: vmap(grad(call))(scales), of_autograd):
+        with pytest.raises(ctn.ArgumentError, match="has no gradient of scale: detach it, or pass"):
+            wrong()
+
+
 def test_fp8(device, calls):
     if device.type == "cuda" and torch.cuda.get_device_capability() != (9, 0):
         pytest.skip("needs compute capability 9.0")
@@ -169,6 +183,25 @@ def test_compiled(device, same, name):
     for make in (lambda f: vmap(f, dims), lambda f: per_sample(f, dims, tensors), lambda f: of_all(f, dims, tensors)):
         torch._dynamo.reset()
         same(torch.compile(make(our_linear), backend=backend, fullgraph=True), make(linear), *tensors, factor=8)
+
+
+def test_compiled_chains(device, same):
+    dims = (0, None)
+    tensors = samples_of([(ROWS, K), (N, K)], dims, device)
+    chain = ct.chain(SCALED)
+    ours = lambda x, w: chain(x, w, 3.0)
+    theirs = lambda x, w: (x @ w.t(), F.silu(x @ w.t()) * 3)
+    for make in (lambda f: vmap(f, dims), lambda f: per_sample(f, dims, tensors), lambda f: of_all(f, dims, tensors)):
+        torch._dynamo.reset()
+        same(torch.compile(make(ours), backend="aot_eager", fullgraph=True), make(theirs), *tensors, factor=8)
+
+
+def test_compiled_tangents_are_refused(device):
+    w, chain = torch.randn(N, K, device=device), ct.chain(SCALED)
+    for call in (lambda x: ct.linear(x, w), lambda x: chain(x, w, 1.0)[1]):
+        compiled = torch.compile(lambda x, f=call: torch.func.jvp(f, (x,), (x,)), backend="aot_eager")
+        with pytest.raises(Exception, match="forward-mode tangent"):
+            compiled(torch.randn(ROWS, K, device=device))
 
 
 def test_compiled_for_any_number_of_samples(device, same):

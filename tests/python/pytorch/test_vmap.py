@@ -192,6 +192,16 @@ def test_ragged_groups(device, same, calls, dims, launches):
         same(transform(ours, dims, tensors), transform(ragged, dims, tensors), *tensors, factor=8)
 
 
+@pytest.mark.parametrize("wrong", [[5, 3, 9, 10], [-1, 3, 9, 10], [1, 3, 9, 11]])
+def test_wrong_ends_of_one_sample(wrong):
+    """The sum over samples must not hide them from the check that the reference makes."""
+    x, w = torch.randn(2, 10, K), torch.randn(4, N, K)
+    call = lambda x, ends: ct.grouped_linear(x, w, offs=ends)
+    for ends in ([wrong, [0, 4, 4, 4]], [[0, 4, 4, 4], wrong]):
+        with pytest.raises(RuntimeError, match="ends must ascend and be in"):
+            vmap(call)(x, torch.tensor(ends, dtype=torch.int32))
+
+
 def test_experts(device, same, calls):
     dims = (0, 0, 0, None, None)
     index = torch.randint(0, 4, (SAMPLES, 5, 2), device=device)
