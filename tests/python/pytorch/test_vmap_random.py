@@ -45,17 +45,17 @@ class Maker:
 
     def contract(self, name):
         (a, first), (b, second) = self.pick(), self.pick()
-        summed = [l for l in first if l in second and l != "m" and self.chance.random() < 0.6]
+        summed = [l for l in first if l in second and self.chance.random() < 0.6]
         left = [l for l in dict.fromkeys(first + second) if l not in summed]
         self.chance.shuffle(left)
         if left:
-            self.values[name] = self.ordered(left)
+            self.values[name] = self.ordered(left) if self.chance.random() < 0.8 else "".join(left)
             self.lines.append(f'{name} = contract "{first},{second}->{self.values[name]}" f32 ({a}, {b})')
 
     def reduce(self, name):
         a, labels = self.pick()
         gone = self.chance.choice(labels)
-        if len(labels) > 1 and gone != "m":
+        if len(labels) > 1:
             self.values[name] = labels.replace(gone, "")
             op = self.chance.choice(("sum", "reduce_max"))
             self.lines.append(f'{name} = {op} "{labels}->{self.values[name]}"({a})')
