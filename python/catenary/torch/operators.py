@@ -336,8 +336,11 @@ def run_out(form: Form, inputs: Sequence[torch.Tensor], outs: Sequence[torch.Ten
 def write(inputs: Sequence[torch.Tensor], outs: Sequence[torch.Tensor], key: int, scalars: Sequence[float]) -> None:
     """`run_out` of tensors that are no DTensors."""
     if _direct(key, tuple(inputs), tuple(scalars), tuple(outs)) is None:
-        if not in_functorch():
-            refuse_tangents(form_of(key).name, [*inputs, *outs])
+        if not in_functorch():  # else levels.py does
+            name, tensors = form_of(key).name, [*inputs, *outs]
+            refuse_tangents(name, tensors)
+            if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+                raise no_gradient(name)
         torch.ops.catenary.run_out.default(list(inputs), list(outs), key, list(scalars))
 
 

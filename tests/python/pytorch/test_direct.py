@@ -247,6 +247,13 @@ def test_gradients_of_an_operator_are_not_lost(layer):
     form = operators.form_of(layer.key)
     assert operators.run(form, (x, layer.w, layer.b))[0].requires_grad  # the dispatcher's, which has no formula
     assert operators.run_one(layer.key, (x, layer.w, layer.b)).requires_grad
+    out, leaf = torch.zeros_like(layer.wanted), torch.zeros_like(layer.wanted).requires_grad_()
+    for tensors, outs in (((x, layer.w, layer.b), (out,)), (layer.tensors, (leaf,))):
+        with pytest.raises(ctn.ArgumentError, match="is called as an operator, which has no gradient"):
+            operators.run_out(form, tensors, outs)
+        with torch.no_grad():
+            operators.run_out(form, tensors, outs)
+            assert torch.equal(outs[0], layer.wanted)
     assert ct.linear(x, layer.w, layer.b).grad_fn is not None
 
 
