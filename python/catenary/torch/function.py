@@ -246,7 +246,7 @@ def apply(training: Training, tensors: Sequence[Any], scalars: Sequence[float], 
         from catenary.torch.transforms import call
 
         return _one(call(training.function.form, training.function, tensors, scalars))
-    return _one(_plain_apply(training, tuple(scalars), fused, *tensors))
+    return _one(_plain_apply(training, tuple(scalars), fused, *tensors)[: training.results])
 
 
 class _Apply(torch.autograd.Function):
@@ -255,15 +255,18 @@ class _Apply(torch.autograd.Function):
         outputs = operators.run(training.forward, tensors, scalars)
         ctx.training, ctx.scalars, ctx.fused = training, scalars, fused
         ctx.shapes = [tensor.shape for tensor in tensors]
+        # Saved values are outputs too: as these they are known to depend on the arguments.
+        ctx.set_materialize_grads(False)
+        ctx.zeros = zeros_like_results(training, outputs)
         ctx.save_for_backward(
             *[tensors[i] for i in training.saved_inputs], *[outputs[i] for i in training.saved_outputs]
         )
-        return outputs if len(outputs) == training.results else outputs[: training.results]
+        return outputs
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, *gradients):
-        grads = backward(ctx.training, ctx.saved_tensors, gradients, ctx.scalars, ctx.fused, ctx.shapes)
+        given = results_gradients(gradients, ctx.zeros)
+        grads = _backward_once(ctx.training, ctx.saved_tensors, given, ctx.scalars, ctx.fused, ctx.shapes)
         return None, None, None, *grads
 
     @staticmethod
@@ -271,8 +274,44 @@ class _Apply(torch.autograd.Function):
         raise operators.no_tangents(ctx.training.forward.name)
 
 
+def zeros_like_results(training: Training, outputs: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """What results_gradients() needs of the results."""
+    return [(tensor.shape, tensor.dtype, tensor.device) for tensor in outputs[: training.results]]
+
+
+def results_gradients(gradients: Sequence[Any], zeros: Sequence[tuple[Any, ...]]) -> list[torch.Tensor]:
+    """The gradients of the results, with zeros for those that have none. Saved values have none."""
+    return [
+        torch.zeros(shape, dtype=dtype, device=device) if gradient is None else gradient
+        for gradient, (shape, dtype, device) in zip(gradients, zeros, strict=False)
+    ]
+
+
 # Without a transform of functorch, the Python of Function.apply has nothing to do.
 _plain_apply = super(torch.autograd.Function, _Apply).apply
+
+
+def _backward_once(training: Training, saved: Sequence[Any], gradients: Sequence[Any], *others: Any) -> list[Any]:
+    """backward(); under create_graph its gradients depend on what it reads, and their own gradient is refused."""
+    if not torch.is_grad_enabled():
+        return backward(training, saved, gradients, *others)
+    from catenary.torch.transforms import Once
+
+    found: list[Any] = []
+
+    def run(*tensors: Any) -> tuple[Any, ...]:
+        found[:] = backward(training, tensors[: len(saved)], tensors[len(saved) :], *others)
+        return tuple(gradient for gradient in found if gradient is not None)
+
+    made = iter(Once.apply(training.forward.name, run, *saved, *gradients))
+    return [None if gradient is None else next(made) for gradient in found]
+
+
+def no_second_derivative(name: str) -> ArgumentError:
+    """The error of the gradient of a gradient."""
+    return ArgumentError(
+        f"chain '{name}' has no second derivative: differentiate it once, or compute the layer by torch"
+    )
 
 
 def backward(training: Training, saved: Sequence[Any], gradients: Sequence[Any], scalars: Sequence[float],
@@ -394,7 +433,7 @@ def _setup_context(ctx, inputs, output):
 
 def _backward(ctx, *gradients):
     training = ctx.training
-    grads = backward(training, ctx.saved_tensors, gradients[: training.results], ctx.scalars, None, ctx.shapes)
+    grads = _backward_once(training, ctx.saved_tensors, gradients[: training.results], ctx.scalars, None, ctx.shapes)
     return grads, None, [None] * len(ctx.scalars)
 
 

@@ -68,12 +68,27 @@ def _each_sample(level: Any, inputs: list[Tensor], outs: list[Tensor], key: int,
             operators.write(*samples, key, scalars)
 
 
+def _batched_by_autograd(place: int) -> Callable[..., Any]:
+    """The kernel for tensors of the vmap that torch.autograd has of its own. `place`: of the key."""
+
+    def kernel(*arguments: Any) -> Any:
+        raise ArgumentError(
+            f"chain '{operators.form_of(arguments[place]).name}' is called for samples of torch.autograd "
+            "(is_grads_batched, jacobian(vectorize=True)), which only torch.vmap gives it: use torch.func.jacrev, or "
+            "torch.vmap"
+        )
+
+    return kernel
+
+
 def register() -> None:
     """Gives the operators these kernels, for the life of the process."""
     for count in operators._run:
         for name in ("run", "train"):
             operators._library.impl(f"{name}{count}", _run(count), _KEY)
+            operators._library.impl(f"{name}{count}", _batched_by_autograd(1), "Batched")
     operators._library.impl("run_out", _run_out, _KEY)
+    operators._library.impl("run_out", _batched_by_autograd(2), "Batched")
 
 
 register()

@@ -68,6 +68,8 @@ def quantized_linear(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | No
     _check_call(x, scale, zero, bias)
     name = forms.activation_name(activation)
     if torch.is_grad_enabled() and (x.requires_grad or (bias is not None and bias.requires_grad)):
+        if not _is_dynamo_compiling():  # which takes no Function with a jvp()
+            operators.refuse_tangents("quantized_linear", (x, scale) if bias is None else (x, scale, bias))
         apply = _in_transform if operators.in_functorch() else _Product.apply
         y = apply(x, weight, scale, zero, bias, kind.dtype, kind.rows, kind.columns, kind.group)
         return y if name is None else chain_activation(name, y)
@@ -86,10 +88,6 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         return _gradients(ctx, gradient)
-
-    @staticmethod
-    def jvp(ctx, *tangents):
-        raise operators.no_tangents("quantized_linear")
 
 
 class _Transformed(torch.autograd.Function):

@@ -20,12 +20,20 @@ from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter 
 from catenary.chain import Chain
 from catenary.errors import ArgumentError
 from catenary.torch import batching, operators
-from catenary.torch.function import ChainFunction, Training, backward
+from catenary.torch.function import (
+    ChainFunction,
+    Training,
+    backward,
+    no_second_derivative,
+    results_gradients,
+    zeros_like_results,
+)
 from catenary.torch.operators import Form
 
 Tensor = torch.Tensor
 Call = Callable[[Training, list[Tensor]], Sequence[Tensor]]
 """Runs the forward of a training."""
+Program = Callable[..., tuple[Tensor, ...]]
 
 _functorch = torch._C._functorch
 
@@ -95,7 +103,7 @@ class _Call(torch.autograd.Function):
         training, scalars, *tensors = inputs
         ctx.training, ctx.scalars = training, scalars
         ctx.shapes = [tensor.shape for tensor in tensors]
-        ctx.zeros = [(tensor.shape, tensor.dtype, tensor.device) for tensor in output[: training.results]]
+        ctx.zeros = zeros_like_results(training, output)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(
             *(tensors[i] for i in training.saved_inputs), *(output[i] for i in training.saved_outputs)
@@ -107,14 +115,12 @@ class _Call(torch.autograd.Function):
         training = ctx.training
         if training.function is None:
             raise operators.no_gradient(training.forward.name)
-        given = [
-            torch.zeros(shape, dtype=dtype, device=device) if gradient is None else gradient
-            for gradient, (shape, dtype, device) in zip(gradients, ctx.zeros, strict=False)
-        ]
+        given = results_gradients(gradients, ctx.zeros)
         wanted = tuple(want and place is not None for want, place in zip(needed, training.gradients, strict=True))
         if not any(wanted):
             return (None,) * len(ctx.needs_input_grad)
-        found = iter(_Gradient.apply(_Program(training, wanted, ctx.scalars, ctx.shapes), *ctx.saved_tensors, *given))
+        program = _program(training, wanted, ctx.scalars, ctx.shapes)
+        found = iter(Once.apply(training.forward.name, program, *ctx.saved_tensors, *given))
         return None, None, *(next(found) if want else None for want in wanted)
 
     @staticmethod
@@ -129,22 +135,15 @@ class _Call(torch.autograd.Function):
         return over_samples(training, info.batch_size, in_dims[2:], tensors, again)
 
 
-class _Program:
+def _program(training: Training, wanted: tuple[bool, ...], scalars: Sequence[float], shapes: Sequence[Any]) -> Program:
     """A backward pass as a function of tensors: what the forward saved, then the output gradients."""
+    short, count = _for_gradients(training, wanted)
 
-    def __init__(self, training: Training, wanted: tuple[bool, ...], scalars: Sequence[float], shapes: Sequence[Any]):
-        self.training, self.saved = _for_gradients(training, wanted)
-        self.scalars, self.shapes = scalars, shapes
-        self.wanted = wanted
+    def run(*tensors: Tensor) -> tuple[Tensor, ...]:
+        results = backward(short, tensors[:count], tensors[count:], scalars, None, shapes)
+        return tuple(result for result, want in zip(results, wanted, strict=True) if want)
 
-    @property
-    def name(self) -> str:
-        return self.training.forward.name
-
-    def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        saved, gradients = tensors[: self.saved], tensors[self.saved :]
-        results = backward(self.training, saved, gradients, self.scalars, None, self.shapes)
-        return tuple(result for result, want in zip(results, self.wanted, strict=True) if want)
+    return run
 
 
 @functools.lru_cache(maxsize=4096)
@@ -161,41 +160,33 @@ def _for_gradients(training: Training, wanted: tuple[bool, ...]) -> tuple[Traini
     return dataclasses.replace(training, steps=tuple(reversed(steps)), gradients=places), saved
 
 
-class _Samples:
-    """A program under vmap, as a program. Every output has its samples in dimension 0."""
-
-    def __init__(self, program: Any, dims: tuple[int | None, ...]):
-        self.program, self.dims = program, dims
-        self.name = program.name
-
-    def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        return torch.vmap(self.program, in_dims=self.dims)(*tensors)
-
-
-class _Gradient(torch.autograd.Function):
-    """A backward pass, which itself has no gradient."""
+class Once(torch.autograd.Function):
+    """A backward pass, as a function of tensors, which itself has no gradient."""
 
     @staticmethod
-    def forward(program, *tensors):
+    def forward(name, program, *tensors):
         return program(*tensors)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        ctx.name = inputs[0].name
+        ctx.name = inputs[0]
 
     @staticmethod
     def backward(ctx, *gradients):
-        raise ArgumentError(
-            f"chain '{ctx.name}' has no second derivative: differentiate it once, or compute the layer by torch"
-        )
+        raise no_second_derivative(ctx.name)
 
     @staticmethod
     def jvp(ctx, *tangents):
         raise operators.no_tangents(ctx.name)
 
     @staticmethod
-    def vmap(info, in_dims, program, *tensors):
-        outputs = _Gradient.apply(_Samples(program, in_dims[1:]), *tensors)
+    def vmap(info, in_dims, name, program, *tensors):
+        """Every output has its samples in dimension 0."""
+
+        def of_samples(*tensors: Tensor) -> tuple[Tensor, ...]:
+            return torch.vmap(program, in_dims=in_dims[2:])(*tensors)
+
+        outputs = Once.apply(name, of_samples, *tensors)
         return outputs, (0,) * len(outputs)
 
 
