@@ -5,6 +5,7 @@
 
 #include <unordered_map>
 
+#include "adapters/torch/forward_mode.h"
 #include "adapters/torch/launch_bound.h"
 #include "adapters/torch/operators.h"
 #include "adapters/torch/view.h"
@@ -37,6 +38,7 @@ struct TorchState {
   bool (*has_function_mode)() = nullptr;              // at::impl::torch_function_mode_enabled
   bool (*has_dispatch_mode)(bool of_user) = nullptr;  // TorchDispatchModeTLS::any_modes_set
   Status (*current_device)(int32_t* device) = nullptr;
+  ForwardMode forward_mode;
 };
 
 // The checks that admit() has made for calls with as many tensors.
@@ -100,7 +102,8 @@ class DirectCall {
   // The result; None: not made; null: Python's error is set.
   Object* run() {
     const TorchState& state = direct_.state;
-    if (state.has_callbacks() || state.has_function_mode() || state.has_dispatch_mode(false)) {
+    if (state.has_callbacks() || state.has_function_mode() || state.has_dispatch_mode(false) ||
+        state.forward_mode.is_active()) {
       return none();
     }
     if (!read_arguments() || !gather() || !find_bound() || !outputs_fit()) return none();
@@ -433,6 +436,12 @@ Expected<TorchState> find_state(const DirectOptions& options) {
   if (Error error = find(options.libc10, "_ZN3c104impl20TorchDispatchModeTLS13any_modes_setEb",
                          state.has_dispatch_mode)) {
     return error;
+  }
+  state.forward_mode = ForwardMode::open(cpu);
+  if (!state.forward_mode.is_known()) {
+    return make_error(ErrorCode::kUnsupported,
+                      "{} does not tell of forward mode: call the operators by the dispatcher",
+                      quoted(cpu));
   }
   if (Error error = find(cpu, "aoti_torch_get_current_device_index", state.current_device)) {
     return error;

@@ -113,8 +113,9 @@ FormOutput form_output(const Form& form, int i, const SizeSources& sources,
   result.sizes = sources.of(output.value);
   result.order = memory_order(type);
   if (output.in_place >= 0) result.in_place = tensor_of[output.in_place];
-  result.leading = form.rule == LayoutRule::kFromTensors && type.rank() > 0 &&
-                   type.shape[0].symbolic && result.order[0] == 0;
+  // Without an argument that has leading dimensions, the symbol is the size of one dimension.
+  const bool known = llvm::any_of(form.tensors, [](const FormTensor& t) { return t.leading; });
+  result.leading = known && type.rank() > 0 && type.shape[0].symbolic && result.order[0] == 0;
   return result;
 }
 

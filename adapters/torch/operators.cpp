@@ -6,7 +6,9 @@
 #include <stdexcept>
 
 #include "adapters/torch/call.h"
+#include "adapters/torch/forward_mode.h"
 #include "ir/default_numerics.h"
+#include "ir/names.h"
 #include "llvm/ADT/ScopeExit.h"
 
 namespace catenary::torch_adapter {
@@ -29,6 +31,11 @@ constexpr const char* kSchemas[] = {
 Shim& the_shim() {
   static Shim shim;
   return shim;
+}
+
+ForwardMode& the_forward_mode() {
+  static ForwardMode mode;
+  return mode;
 }
 
 std::mutex& registration_mutex() {
@@ -92,6 +99,20 @@ Error read_arguments(const Shim& shim, const Boxed* stack, CallArguments& argume
                           std::move(scalars));
 }
 
+// The result has no tangent: without this error it would seem to depend on none.
+Error check_tangents(const CallArguments& arguments) {
+  const ForwardMode& mode = the_forward_mode();
+  if (!mode.is_active()) return Error::success();
+  const auto has_one = [&](const OwnedTensor& tensor) { return mode.has_tangent(tensor.get()); };
+  if (llvm::none_of(arguments.inputs, has_one) && llvm::none_of(arguments.outputs, has_one)) {
+    return Error::success();
+  }
+  return make_error(ErrorCode::kInvalidArgument,
+                    "a tensor of chain {} has a forward-mode tangent, and chains have gradients in "
+                    "reverse mode only: use torch.func.vjp, grad or jacrev",
+                    quoted(arguments.form->chain.chain().name));
+}
+
 void run(Boxed* stack, uint64_t num_results, bool on_gpu) {
   const Shim& shim = the_shim();
   CallArguments arguments;
@@ -102,6 +123,7 @@ void run(Boxed* stack, uint64_t num_results, bool on_gpu) {
   Expected<const Form*> form = Registry::process().find(key);
   if (!form) fail(form.takeError());
   arguments.form = *form;
+  if (Error error = check_tangents(arguments)) fail(std::move(error));
   const size_t outputs = arguments.form->outputs.size();
   if (num_results != 0 && outputs != num_results) {
     fail(make_error(ErrorCode::kInvalidArgument,
@@ -166,6 +188,7 @@ Error register_operators(const OperatorOptions& options) {
   Expected<Shim> shim = open_shim(options.libtorch_cpu, options.libtorch_cuda);
   if (!shim) return shim.takeError();
   the_shim() = *shim;
+  the_forward_mode() = ForwardMode::open(options.libtorch_cpu);
   if (options.define_schemas) {
     if (Error error = define_schemas(*shim)) return error;
   }

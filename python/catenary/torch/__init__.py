@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Catenary in PyTorch: chains as operators, layers with gradients, a backend of torch.compile. See docs/pytorch.md."""
 
+from catenary.torch import levels  # noqa: F401, which registers kernels
 from catenary.torch.convert import Conversion, convert
 from catenary.torch.experts import experts, register_with_transformers
 from catenary.torch.forms import ACTIVATIONS

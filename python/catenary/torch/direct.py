@@ -2,8 +2,8 @@
 """Calls of the operators without torch's dispatcher, where it would only go to the operator's own kernel.
 
 `make()` gives a function of the library, `direct(key, inputs, scalars=(), outs=None)`, which returns None for every
-call that needs the dispatcher: tensors of another class, gradients, modes, transforms, profilers, autocast, several
-devices, a first call. CATENARY_TORCH_OPERATORS=dispatcher or python turns it off.
+call that needs the dispatcher: tensors of another class, gradients, modes, transforms, a level of forward mode,
+profilers, autocast, several devices, a first call. CATENARY_TORCH_OPERATORS=dispatcher or python turns it off.
 """
 
 from __future__ import annotations

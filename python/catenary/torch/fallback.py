@@ -22,9 +22,10 @@ _TORCH = {number: dtype for dtype, number in _DTYPES.items()}
 
 def run(inputs: list[torch.Tensor], key: int, scalars: Sequence[float] = ()) -> Any:
     """run1 to run4: allocates the outputs."""
-    from catenary.torch.operators import form_of
+    from catenary.torch.operators import form_of, refuse_tangents
 
     form = form_of(key)
+    refuse_tangents(form.name, inputs)
     if form.in_place:
         raise ArgumentError(f"chain '{form.name}' overwrites inputs: call run_out, with these as outputs")
     outputs = _call(form, inputs, None, scalars)
@@ -33,8 +34,9 @@ def run(inputs: list[torch.Tensor], key: int, scalars: Sequence[float] = ()) -> 
 
 def run_out(inputs: list[torch.Tensor], outs: list[torch.Tensor], key: int, scalars: Sequence[float] = ()) -> None:
     """Writes outputs of the caller."""
-    from catenary.torch.operators import form_of
+    from catenary.torch.operators import form_of, refuse_tangents
 
+    refuse_tangents(form_of(key).name, [*inputs, *outs])
     _call(form_of(key), form_of(key).arguments(inputs, outs), outs, scalars)
 
 

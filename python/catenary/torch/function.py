@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import threading
 from collections.abc import Sequence
@@ -37,7 +38,7 @@ class Step:
     """Of `inputs`, those whose strides are autograd's."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Training:
     """Forward and backward of a chain for one set of wanted gradients. The backward's tensors have places: first what
     the forward saved, then the output gradients, then what steps write."""
@@ -55,6 +56,10 @@ class Training:
     saved_inputs: tuple[int, ...]
     """The tensors that the backward reads."""
     saved_outputs: tuple[int, ...]
+    function: ChainFunction | None
+    """None: a forward without gradients."""
+    outputs: tuple[Name, ...]
+    """Of the forward: what is saved after the chain's own."""
 
 
 class ChainFunction:
@@ -100,17 +105,23 @@ class ChainFunction:
                 f"chain '{self.form.name}' takes {count} tensors ({', '.join(self._names)}) and {self.form.scalars} "
                 f"scalars, got {len(arguments)} arguments"
             )
+        if operators._is_dynamo_compiling() and operators.in_functorch():
+            return _transformed(self._text, self.exact, self.recompute, self.save_budget, *arguments)
         if torch.is_grad_enabled():
             wanted = tuple(name for name, tensor in zip(self._names, tensors, strict=False) if tensor.requires_grad)
             if wanted:
                 return apply(self.training(wanted), tensors, scalars, None)
-        return _one(operators.run(self.form, tensors, scalars))
+        return _one(operators.run(self.form, tensors, scalars, self))
 
     def accumulating(self, tensors: Sequence[torch.Tensor], weights: Sequence[str]) -> Any:
         """The outputs; the backward adds the gradients of `weights` to their `main_grad` (f32), as Megatron-LM and
         TransformerEngine do: see docs/pytorch.md."""
         wanted = tuple(name for name, tensor in zip(self._names, tensors, strict=False) if tensor.requires_grad)
         fused = {name: tensors[self._names.index(name)] for name in weights if name in wanted}
+        if operators.in_functorch():
+            from catenary.torch.transforms import refuse_fused
+
+            refuse_fused(tensors)
         if not fused or not torch.is_grad_enabled():
             return self(*tensors)
         overwrite = [bool(getattr(weight, "overwrite_main_grad", False)) for weight in fused.values()]
@@ -137,6 +148,17 @@ class ChainFunction:
             with self._lock:
                 found = self._trainings.setdefault((wanted, fused, overwrite), made)
         return found
+
+
+@torch.compiler.allow_in_graph
+def _transformed(text: str, exact: bool, recompute: str, save_budget: int, *arguments: Any) -> Any:
+    """Inside of a transform, only the levels of functorch know which tensors need gradients, and not the tracer."""
+    return _known(text, exact, recompute, save_budget)(*arguments)
+
+
+@functools.lru_cache(maxsize=4096)
+def _known(text: str, exact: bool, recompute: str, save_budget: int) -> ChainFunction:
+    return ChainFunction(Chain.parse(text), exact, recompute, save_budget)
 
 
 def _make_training(function: ChainFunction, wanted: Sequence[str], fused: Sequence[str], overwrite: bool) -> Training:
@@ -181,6 +203,8 @@ def _make_training(function: ChainFunction, wanted: Sequence[str], fused: Sequen
         gradients=tuple(gradients),
         saved_inputs=saved_inputs,
         saved_outputs=saved_outputs,
+        function=function,
+        outputs=forward,
     )
 
 
@@ -216,14 +240,13 @@ def _one(outputs: Sequence[torch.Tensor]) -> Any:
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
-_in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
-
-
 def apply(training: Training, tensors: Sequence[Any], scalars: Sequence[float], fused: Any) -> Any:
     """The outputs, with a gradient. `fused`: see ChainFunction.accumulating."""
-    # Without a transform of functorch, the Python of Function.apply has nothing to do.
-    call = _Apply.apply if _in_functorch() else _plain_apply
-    return _one(call(training, tuple(scalars), fused, *tensors))
+    if operators.in_functorch():
+        from catenary.torch.transforms import call
+
+        return _one(call(training.function.form, training.function, tensors, scalars))
+    return _one(_plain_apply(training, tuple(scalars), fused, *tensors)[: training.results])
 
 
 class _Apply(torch.autograd.Function):
@@ -232,19 +255,63 @@ class _Apply(torch.autograd.Function):
         outputs = operators.run(training.forward, tensors, scalars)
         ctx.training, ctx.scalars, ctx.fused = training, scalars, fused
         ctx.shapes = [tensor.shape for tensor in tensors]
+        # Saved values are outputs too: as these they are known to depend on the arguments.
+        ctx.set_materialize_grads(False)
+        ctx.zeros = zeros_like_results(training, outputs)
         ctx.save_for_backward(
             *[tensors[i] for i in training.saved_inputs], *[outputs[i] for i in training.saved_outputs]
         )
-        return outputs if len(outputs) == training.results else outputs[: training.results]
+        return outputs
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, *gradients):
-        grads = backward(ctx.training, ctx.saved_tensors, gradients, ctx.scalars, ctx.fused, ctx.shapes)
+        given = results_gradients(gradients, ctx.zeros)
+        grads = _backward_once(ctx.training, ctx.saved_tensors, given, ctx.scalars, ctx.fused, ctx.shapes)
         return None, None, None, *grads
 
+    @staticmethod
+    def jvp(ctx, *tangents):
+        raise operators.no_tangents(ctx.training.forward.name)
 
+
+def zeros_like_results(training: Training, outputs: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """What results_gradients() needs of the results."""
+    return [(tensor.shape, tensor.dtype, tensor.device) for tensor in outputs[: training.results]]
+
+
+def results_gradients(gradients: Sequence[Any], zeros: Sequence[tuple[Any, ...]]) -> list[torch.Tensor]:
+    """The gradients of the results, with zeros for those that have none. Saved values have none."""
+    return [
+        torch.zeros(shape, dtype=dtype, device=device) if gradient is None else gradient
+        for gradient, (shape, dtype, device) in zip(gradients, zeros, strict=False)
+    ]
+
+
+# Without a transform of functorch, the Python of Function.apply has nothing to do.
 _plain_apply = super(torch.autograd.Function, _Apply).apply
+
+
+def _backward_once(training: Training, saved: Sequence[Any], gradients: Sequence[Any], *others: Any) -> list[Any]:
+    """backward(); under create_graph its gradients depend on what it reads, and their own gradient is refused."""
+    if not torch.is_grad_enabled():
+        return backward(training, saved, gradients, *others)
+    from catenary.torch.transforms import Once
+
+    found: list[Any] = []
+
+    def run(*tensors: Any) -> tuple[Any, ...]:
+        found[:] = backward(training, tensors[: len(saved)], tensors[len(saved) :], *others)
+        return tuple(gradient for gradient in found if gradient is not None)
+
+    made = iter(Once.apply(training.forward.name, run, *saved, *gradients))
+    return [None if gradient is None else next(made) for gradient in found]
+
+
+def no_second_derivative(name: str) -> ArgumentError:
+    """The error of the gradient of a gradient."""
+    return ArgumentError(
+        f"chain '{name}' has no second derivative: differentiate it once, or compute the layer by torch"
+    )
 
 
 def backward(training: Training, saved: Sequence[Any], gradients: Sequence[Any], scalars: Sequence[float],
@@ -366,7 +433,7 @@ def _setup_context(ctx, inputs, output):
 
 def _backward(ctx, *gradients):
     training = ctx.training
-    grads = backward(training, ctx.saved_tensors, gradients[: training.results], ctx.scalars, None, ctx.shapes)
+    grads = _backward_once(training, ctx.saved_tensors, gradients[: training.results], ctx.scalars, None, ctx.shapes)
     return grads, None, [None] * len(ctx.scalars)
 
 

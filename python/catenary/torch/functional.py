@@ -147,6 +147,7 @@ _autocast = getattr(torch._C, "_is_any_autocast_enabled", None) or (
     lambda: torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu")
 )
 _direct = operators._direct
+_in_functorch = operators.in_functorch
 
 
 def _call(name: Name, tensors: tuple[Tensor, ...], fused: tuple[str, ...] = ()) -> Tensor:
@@ -165,7 +166,11 @@ def _call(name: Name, tensors: tuple[Tensor, ...], fused: tuple[str, ...] = ()) 
         if not (_is_grad_enabled() and _needs_gradient(tensors)):
             key = _key_of(name, dtype)
             if key:
-                return operators.run_one(key, tensors)
+                output = _direct(key, tensors)
+                if output is not None:
+                    return output
+                if not _in_functorch():
+                    return operators.dispatch_one(key, tensors)
         elif type(tensors[0]) in PLAIN and type(tensors[1]) in PLAIN:
             training = _trainings.get((name, dtype, *[tensor.requires_grad for tensor in tensors]))
             if training is not None:
@@ -213,7 +218,15 @@ def _cast(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 def _traced(name: Name, tensors: tuple[Tensor, ...]) -> Tensor:
     tensors = _cast(tensors)
+    if _in_functorch():
+        return _transformed(name, *tensors)
     return train_call(_call_keys, (name, str(tensors[0].dtype)), tensors)
+
+
+@torch.compiler.allow_in_graph
+def _transformed(name: Name, *tensors: Tensor) -> Tensor:
+    """Inside of a transform, only the levels of functorch know which tensors need gradients, and not the tracer."""
+    return _any_call(name, tensors, ())
 
 
 def _any_call(name: Name, tensors: tuple[Tensor, ...], fused: tuple[str, ...]) -> Tensor:

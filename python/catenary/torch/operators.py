@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from catenary import _native
 from catenary._native import lib
@@ -231,6 +232,7 @@ def set_host(host: str) -> None:
 
 # Not is_compiling(): in an export without dynamo, tensors are of a class that direct calls do not take.
 _is_dynamo_compiling = torch.compiler.is_dynamo_compiling
+in_functorch = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -244,18 +246,30 @@ def is_distributed(tensors: Sequence[Any]) -> bool:
     return True
 
 
-def run(form: Form, inputs: Sequence[torch.Tensor], scalars: Sequence[float] = ()) -> tuple[torch.Tensor, ...]:
+def run(form: Form, inputs: Sequence[torch.Tensor], scalars: Sequence[float] = (),
+        function: Any = None) -> tuple[torch.Tensor, ...]:  # fmt: skip
     """The outputs of a form for `inputs`, by the operator of their number; for exact sizes on DTensors, each process
-    by the chain of its parts."""
+    by the chain of its parts. `function`: the ChainFunction of the form, for gradients by transforms of functorch."""
     count = len(form.outputs)
     if form.exact and any(type(tensor) not in PLAIN for tensor in inputs) and is_distributed(inputs):
         from catenary.torch.sharding_rules import run_sharded
 
         return run_sharded(form, inputs, None, scalars)
-    if count <= MOST_OUTPUTS and not _is_dynamo_compiling():
-        outputs = _direct(form.key, tuple(inputs), tuple(scalars))
+    if not _is_dynamo_compiling():
+        outputs = _direct(form.key, tuple(inputs), tuple(scalars)) if count <= MOST_OUTPUTS else None
         if outputs is not None:
             return outputs if count > 1 else (outputs,)
+        if in_functorch():
+            from catenary.torch.transforms import call
+
+            return call(form, function, inputs, scalars)
+        refuse_tangents(form.name, inputs)
+    return dispatch(form, inputs, scalars)
+
+
+def dispatch(form: Form, inputs: Sequence[torch.Tensor], scalars: Sequence[float]) -> tuple[torch.Tensor, ...]:
+    """`run` by torch's dispatcher."""
+    count = len(form.outputs)
     if count == 1:
         return (_run[1](list(inputs), form.key, scalars),)
     if count <= MOST_OUTPUTS:
@@ -270,7 +284,37 @@ def run_one(key: int, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     if _is_dynamo_compiling():
         return _run[1](tensors, key)
     output = _direct(key, tuple(tensors))
-    return output if output is not None else _run1(tensors, key)
+    return output if output is not None else dispatch_one(key, tensors)
+
+
+def dispatch_one(key: int, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """`run_one` where the direct call is not made."""
+    if not in_functorch():  # else levels.py does
+        refuse_tangents(form_of(key).name, tensors)
+    return _run1(tensors, key)
+
+
+def refuse_tangents(name: str, tensors: Sequence[torch.Tensor]) -> None:
+    """no_tangents() if a tensor has a tangent of torch.autograd.forward_ad, which the dispatcher would drop."""
+    active = getattr(forward_ad, "_current_level", -1) >= 0
+    if active and any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+        raise no_tangents(name)
+
+
+def no_tangents(name: str) -> ArgumentError:
+    """The error of forward mode."""
+    return ArgumentError(
+        f"a tensor of chain '{name}' has a forward-mode tangent (jvp, jacfwd, hessian, linearize), and chains have "
+        "gradients in reverse mode only: use torch.func.vjp, grad or jacrev"
+    )
+
+
+def no_gradient(name: str) -> ArgumentError:
+    """The error of a gradient of an operator."""
+    return ArgumentError(
+        f"chain '{name}' is called as an operator, which has no gradient: call the layer, or catenary.torch.chain, or "
+        "detach its arguments"
+    )
 
 
 def run_out(form: Form, inputs: Sequence[torch.Tensor], outs: Sequence[torch.Tensor],
@@ -283,8 +327,21 @@ def run_out(form: Form, inputs: Sequence[torch.Tensor], outs: Sequence[torch.Ten
 
         run_sharded(form, inputs, outs, scalars)
         return
-    if _is_dynamo_compiling() or _direct(form.key, tuple(inputs), tuple(scalars), tuple(outs)) is None:
+    if _is_dynamo_compiling():
         torch.ops.catenary.run_out.default(list(inputs), list(outs), form.key, list(scalars))
+    else:
+        write(inputs, outs, form.key, scalars)
+
+
+def write(inputs: Sequence[torch.Tensor], outs: Sequence[torch.Tensor], key: int, scalars: Sequence[float]) -> None:
+    """`run_out` of tensors that are no DTensors."""
+    if _direct(key, tuple(inputs), tuple(scalars), tuple(outs)) is None:
+        if not in_functorch():  # else levels.py does
+            name, tensors = form_of(key).name, [*inputs, *outs]
+            refuse_tangents(name, tensors)
+            if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+                raise no_gradient(name)
+        torch.ops.catenary.run_out.default(list(inputs), list(outs), key, list(scalars))
 
 
 def empty(form: Form, index: int, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -306,13 +363,23 @@ def laid_out(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
 def _fake(count: int) -> Any:
     def fake(inputs: list[torch.Tensor], key: int, scalars: Sequence[float] = ()) -> Any:
         form = form_of(key)
-        if len(form.outputs) != count or form.in_place:
-            raise ArgumentError(f"chain '{form.name}' has {len(form.outputs)} outputs, and run{count} returns {count}")
+        check_outputs(form, count)
         _check_types(form, form.arguments(inputs))
         outputs = tuple(empty(form, i, inputs) for i in range(count))
         return outputs[0] if count == 1 else outputs
 
     return fake
+
+
+def check_outputs(form: Form, count: int) -> None:
+    """ArgumentError unless run1 to run4 of this number return the outputs."""
+    if form.in_place:
+        raise ArgumentError(f"chain '{form.name}' overwrites inputs: call run_out, with these as outputs")
+    if len(form.outputs) != count:
+        raise ArgumentError(
+            f"chain '{form.name}' has {len(form.outputs)} outputs, and run{count} returns {count}: call "
+            f"run{len(form.outputs)}, or run_out"
+        )
 
 
 def _fake_out(inputs: list[torch.Tensor], outs: list[torch.Tensor], key: int, scalars: Sequence[float] = ()) -> None:

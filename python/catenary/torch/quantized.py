@@ -22,6 +22,7 @@ Tensor = torch.Tensor
 MOST_ROWS = 32  # of x; from more rows on the weight is dequantised
 _TILE_ROWS, _TILE_COLUMNS = 16, 64  # of the packed layout: templates/shared/packed_weight.h
 _KERNEL_COLUMNS = 32  # kernels need multiples of it for k, and for a group unless it is a whole row
+_is_dynamo_compiling = torch.compiler.is_dynamo_compiling
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,10 @@ def quantized_linear(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | No
     _check_call(x, scale, zero, bias)
     name = forms.activation_name(activation)
     if torch.is_grad_enabled() and (x.requires_grad or (bias is not None and bias.requires_grad)):
-        y = _Product.apply(x, weight, scale, zero, bias, kind.dtype, kind.rows, kind.columns, kind.group)
+        if not _is_dynamo_compiling():  # which takes no Function with a jvp()
+            operators.refuse_tangents("quantized_linear", (x, scale) if bias is None else (x, scale, bias))
+        apply = _in_transform if operators.in_functorch() else _Product.apply
+        y = apply(x, weight, scale, zero, bias, kind.dtype, kind.rows, kind.columns, kind.group)
         return y if name is None else chain_activation(name, y)
     return _product(x, weight, scale, zero, bias, kind, name)
 
@@ -83,13 +87,54 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
-        weight, scale, zero = ctx.saved_tensors
-        of_x = of_bias = None
-        if ctx.needs_input_grad[0]:
-            of_x = gradient @ _weight(weight, scale, zero, Kind(*ctx.kind), gradient.dtype)
-        if ctx.needs_input_grad[4]:
-            of_bias = gradient.reshape(-1, gradient.shape[-1]).sum(0)
-        return of_x, None, None, None, of_bias, None, None, None, None
+        return _gradients(ctx, gradient)
+
+
+class _Transformed(torch.autograd.Function):
+    """The same inside of transforms of functorch. torch.compile takes no Function with a rule of vmap."""
+
+    @staticmethod
+    def forward(x, weight, scale, zero, bias, *kind):
+        return _product(x, weight, scale, zero, bias, Kind(*kind), None)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _, weight, scale, zero, _, *kind = inputs
+        ctx.save_for_backward(weight, scale, zero)
+        ctx.kind = kind
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return _gradients(ctx, gradient)
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        raise operators.no_tangents("quantized_linear")
+
+    @staticmethod
+    def vmap(info, in_dims, x, *others):
+        if all(dim is None for dim in in_dims[1:]):  # samples are more rows
+            return _Transformed.apply(x.movedim(in_dims[0], 0), *others), 0
+        given = list(zip((x, *others), in_dims, strict=True))
+        samples = [[t if d is None else t.select(d, i) for t, d in given] for i in range(info.batch_size)]
+        return torch.stack([_Transformed.apply(*sample) for sample in samples]), 0
+
+
+@torch.compiler.allow_in_graph
+def _in_transform(*arguments: Any) -> Tensor:
+    return _Transformed.apply(*arguments)
+
+
+def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    if ctx.needs_input_grad[2]:  # where samples hid that scale requires a gradient
+        raise _no_gradient_of_scale()
+    weight, scale, zero = ctx.saved_tensors
+    of_x = of_bias = None
+    if ctx.needs_input_grad[0]:
+        of_x = gradient @ _weight(weight, scale, zero, Kind(*ctx.kind), gradient.dtype)
+    if ctx.needs_input_grad[4]:
+        of_bias = gradient.reshape(-1, gradient.shape[-1]).sum(0)
+    return of_x, None, None, None, of_bias, None, None, None, None
 
 
 def _product(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | None, bias: Tensor | None, kind: Kind,
@@ -105,7 +150,13 @@ def _product(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | None, bias
                zero is not None, bias is not None, name)  # fmt: skip
     tensors = [x if x.dim() > 1 else x.unsqueeze(0), weight, scale]
     tensors += [tensor for tensor in (zero, bias) if tensor is not None]
-    y = operators.run_one(key, tensors)
+    compiling = _is_dynamo_compiling()
+    y = None if compiling else operators._direct(key, tuple(tensors))
+    if y is None:
+        if operators.in_functorch():  # MOST_ROWS is about the rows of all samples
+            y = _in_transform(x, weight, scale, zero, bias, kind.dtype, kind.rows, kind.columns, kind.group)
+            return y if name is None else chain_activation(name, y)
+        y = operators.run_one(key, tensors) if compiling else operators.dispatch_one(key, tensors)
     return y if x.dim() > 1 else y.squeeze(0)
 
 
@@ -166,10 +217,14 @@ def _check_call(x: Tensor, scale: Tensor, zero: Tensor | None, bias: Tensor | No
             f"bias is {bias.dtype} of shape {list(bias.shape)}: pass {x.dtype} of shape [{scale.shape[0]}]"
         )
     if scale.requires_grad and torch.is_grad_enabled():
-        raise ArgumentError(
-            "a product with a quantised weight has no gradient of scale: detach it, or pass the weight of dequantize() "
-            "to torch.nn.functional.linear"
-        )
+        raise _no_gradient_of_scale()
+
+
+def _no_gradient_of_scale() -> ArgumentError:
+    return ArgumentError(
+        "a product with a quantised weight has no gradient of scale: detach it, or pass the weight of dequantize() to "
+        "torch.nn.functional.linear"
+    )
 
 
 def _check_blocks(scale: Tensor, zero: Tensor | None) -> None:

@@ -51,6 +51,37 @@ def near(request):
     return check
 
 
+@pytest.fixture
+def calls(monkeypatch):
+    """How many chains run on plain tensors."""
+    from catenary.torch import operators
+
+    real, count = operators.run, [0]
+
+    def counting(*arguments, **named):
+        outputs = real(*arguments, **named)
+        count[0] += not operators.in_functorch()
+        return outputs
+
+    monkeypatch.setattr(operators, "run", counting)
+    return count
+
+
+@pytest.fixture
+def same(near):
+    """same(ours, theirs, *tensors): the results agree, theirs in float64."""
+
+    leaves = torch.utils._pytree.tree_leaves
+
+    def check(ours, theirs, *tensors, dtype=torch.float32, factor=4):
+        wide = [t.double() if t.is_floating_point() else t for t in tensors]
+        got, wanted = leaves(ours(*tensors)), leaves(theirs(*wide))
+        for y, z in zip(got, wanted, strict=True):
+            near(y, z, dtype, factor)
+
+    return check
+
+
 def pytest_sessionfinish(session):
     path = session.config.getoption("--record")
     if path:

@@ -215,6 +215,21 @@ def test_negative_views(layer, place):
         assert torch.equal(ct.linear(*tensors), wanted)
 
 
+def test_tensors_of_zeros_without_memory(layer):
+    x = torch._efficientzerotensor(layer.x.shape, dtype=layer.x.dtype, device=layer.x.device)
+    with torch.no_grad():
+        assert layer.direct(x, layer.w, layer.b) is None
+        assert torch.equal(ct.linear(x, layer.w, layer.b), layer.b.expand(4, 16))
+
+
+def test_outputs_that_are_copied_when_written(layer):
+    base, form = torch.zeros_like(layer.wanted), operators.form_of(layer.key)
+    for _ in range(3):
+        out = torch._lazy_clone(base)
+        operators.run_out(form, layer.tensors, (out,))
+        assert torch.equal(out, layer.wanted) and not base.any()
+
+
 def test_negative_view_as_output_is_refused(layer):
     form = operators.form_of(layer.key)
     with pytest.raises(RuntimeError, match="negation inputs"):
@@ -232,6 +247,13 @@ def test_gradients_of_an_operator_are_not_lost(layer):
     form = operators.form_of(layer.key)
     assert operators.run(form, (x, layer.w, layer.b))[0].requires_grad  # the dispatcher's, which has no formula
     assert operators.run_one(layer.key, (x, layer.w, layer.b)).requires_grad
+    out, leaf = torch.zeros_like(layer.wanted), torch.zeros_like(layer.wanted).requires_grad_()
+    for tensors, outs in (((x, layer.w, layer.b), (out,)), (layer.tensors, (leaf,))):
+        with pytest.raises(ctn.ArgumentError, match="is called as an operator, which has no gradient"):
+            operators.run_out(form, tensors, outs)
+        with torch.no_grad():
+            operators.run_out(form, tensors, outs)
+            assert torch.equal(outs[0], layer.wanted)
     assert ct.linear(x, layer.w, layer.b).grad_fn is not None
 
 
@@ -241,10 +263,12 @@ def test_autocast_gives_its_dtype(device):
         assert ct.linear(*layer.tensors).dtype == torch.bfloat16
 
 
-def test_vmap_has_no_rule(layer):
+def test_vmap_calls_once_for_all_samples(layer, made):
     xs = torch.randn(3, 4, 8, device=layer.x.device, dtype=torch.bfloat16)
-    with torch.no_grad(), pytest.raises(RuntimeError, match="Batching rule not implemented"):
-        torch.vmap(lambda x: ct.linear(x, layer.w, layer.b))(xs)
+    wanted = layer.by_dispatcher(xs, layer.w, layer.b)
+    with torch.no_grad():
+        y = torch.vmap(lambda x: ct.linear(x, layer.w, layer.b))(xs)
+    assert torch.equal(y, wanted) and made[0] == 1
 
 
 def test_other_transforms_of_functorch(layer):

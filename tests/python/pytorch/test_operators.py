@@ -54,6 +54,20 @@ def test_strides_that_do_not_merge(device, near):
     near(torch.ops.catenary.run1([x, w], form_of(LINEAR, exact=False).key, [1.0]), silu_product(x, w))
 
 
+def test_a_symbol_that_only_outputs_have_first(device, near):
+    """Then no argument has leading dimensions, and the symbol is the size of one dimension."""
+    text = """chain last[M in 1..64](input x: f32[3, M] strides[1, 3], weight w: f32[3]) {
+      y = contract "jm,j->m" f32 (x, w)
+      return y: f32
+    }"""
+    for rows in (1, 2, 70):
+        x, w = torch.randn(rows, 3, device=device).t(), torch.randn(3, device=device)
+        y = torch.ops.catenary.run1([x, w], form_of(text, exact=False).key)
+        near(y, w.double() @ x.double())
+        fake = torch.ops.catenary.run1([x.to("meta"), w.to("meta")], form_of(text, exact=False).key)
+        assert fake.shape == y.shape
+
+
 def test_many_sizes_share_kernels(device, near):
     form = form_of(LINEAR.replace("chain l", "chain many"), exact=False)
     w = torch.randn(32, 8, device=device)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random chains under torch.vmap against a call per sample: sizes are equal, so that only labels tell dimensions
+apart. Values and gradients, one and two dimensions of samples, at any place of a tensor."""
+
+import random
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch.func import grad, vmap
+
+import catenary as ctn
+import catenary.torch as ct
+
+LABELS = "mnkj"
+CHAINS = 30
+
+
+class Maker:
+    """Texts of chains, of which the library refuses some."""
+
+    def __init__(self, chance):
+        self.chance, self.symbol = chance, chance.random() < 0.6
+        self.values = {}
+        self.parameters, self.lines = [], []
+
+    def text(self):
+        for i in range(self.chance.randint(2, 3)):
+            labels = self.ordered(self.chance.sample(LABELS, self.chance.randint(1, 3)))
+            self.values[f"p{i}"] = labels
+            sizes = ", ".join("M" if self.symbol and label == "m" else "4" for label in labels)
+            self.parameters.append(f"{self.chance.choice(('input', 'weight'))} p{i}: f32[{sizes}]")
+        for i in range(self.chance.randint(1, 5)):
+            self.chance.choice((self.contract, self.reduce, self.elementwise, self.elementwise))(f"v{i}")
+        outputs = [name for name in self.values if name[0] == "v"][-2:]
+        head = f"chain random{'[M in 1..64]' if self.symbol else ''}({', '.join(self.parameters)}) {{"
+        return "\n  ".join([head, *self.lines, f"return {', '.join(f'{name}: f32' for name in outputs)}"]) + "\n}"
+
+    def ordered(self, labels):
+        """The symbol is the first dimension."""
+        return "".join(sorted(labels, key=lambda label: label != "m" or not self.symbol))
+
+    def pick(self):
+        return self.chance.choice(list(self.values.items()))
+
+    def contract(self, name):
+        (a, first), (b, second) = self.pick(), self.pick()
+        summed = [l for l in first if l in second and self.chance.random() < 0.6]
+        left = [l for l in dict.fromkeys(first + second) if l not in summed]
+        self.chance.shuffle(left)
+        if left:
+            self.values[name] = self.ordered(left) if self.chance.random() < 0.8 else "".join(left)
+            self.lines.append(f'{name} = contract "{first},{second}->{self.values[name]}" f32 ({a}, {b})')
+
+    def reduce(self, name):
+        a, labels = self.pick()
+        gone = self.chance.choice(labels)
+        if len(labels) > 1:
+            self.values[name] = labels.replace(gone, "")
+            op = self.chance.choice(("sum", "reduce_max"))
+            self.lines.append(f'{name} = {op} "{labels}->{self.values[name]}"({a})')
+
+    def elementwise(self, name):
+        used = [self.pick(), self.pick()]
+        whole = max((labels for _, labels in used), key=len)
+        if all(set(labels) <= set(whole) for _, labels in used):
+            self.values[name] = whole
+            written = [f'{a} @ "{labels}"' if self.chance.random() < 0.6 else a for a, labels in used]
+            op = self.chance.choice(("add", "mul", "sub", "max"))
+            self.lines.append(f"{name} = {op}({', '.join(written)})")
+
+
+def chains(chance):
+    found = []
+    while len(found) < CHAINS:
+        try:
+            found.append(ctn.Chain.parse(Maker(chance).text()))
+        except ctn.Error:
+            continue
+    return found
+
+
+def add_samples(chance, tensors, count, needed):
+    """Tensors with samples at any place, and where. One of them has samples."""
+    dims = [chance.randint(0, t.dim()) if chance.random() < 0.5 else None for t in tensors]
+    if needed and all(dim is None for dim in dims):
+        dims[0] = 0
+    shapes = [t.shape if d is None else (*t.shape[:d], count, *t.shape[d:]) for t, d in zip(tensors, dims, strict=True)]
+    return [torch.randn(shape, device=tensors[0].device) for shape in shapes], tuple(dims)
+
+
+def by_sample(f, tensors, dims, count):
+    """f of each sample, which is contiguous."""
+    samples = [
+        f(*(t if d is None else t.select(d, i).contiguous() for t, d in zip(tensors, dims, strict=True)))
+        for i in range(count)
+    ]
+    return tuple(torch.stack(parts) for parts in zip(*samples, strict=True))
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_random_chains(device, near, seed, gradients):
+    chance, checked = random.Random(seed), 0
+    for chain in chains(chance):
+        function = ct.chain(chain, exact=chance.random() < 0.3)
+        rows = chance.choice((1, 3, 4))
+        shapes = [[rows if size is None else size for size in p.sizes] for p in function.form.inputs]
+        samples, outer = chance.choice((1, 3, 4)), 2
+        tensors = [torch.randn(shape, device=device) for shape in shapes]
+
+        def values(*tensors, function=function):
+            outputs = function(*tensors)
+            return outputs if isinstance(outputs, tuple) else (outputs,)
+
+        def of_tensors(*tensors, values=values):
+            total = lambda *tensors: sum(y.square().sum() for y in values(*tensors))
+            return grad(total, argnums=tuple(range(len(tensors))))(*tensors)
+
+        f = of_tensors if gradients else values
+        inner, dims = add_samples(chance, tensors, samples, needed=True)
+        try:
+            wanted = by_sample(f, inner, dims, samples)
+        except ctn.Error:  # reduce_max with the slope of a comparison
+            continue
+        for got, y in zip(vmap(f, dims)(*inner), wanted, strict=True):
+            near(got, y, factor=8)
+        both, outer_dims = add_samples(chance, inner, outer, needed=True)
+        nested = vmap(vmap(f, dims), outer_dims)(*both)
+        wanted = by_sample(lambda *t, f=f, dims=dims, n=samples: by_sample(f, t, dims, n), both, outer_dims, outer)
+        for got, y in zip(nested, wanted, strict=True):
+            near(got, y, factor=8)
+        checked += 1
+    assert checked > CHAINS // 2
