@@ -92,6 +92,7 @@ struct PromotedMainloop {
   using Partial = float[kRegisters];
   using Scales = TileScales<kConfig>;
   using KTileScales = typename Scales::KTile;
+  using Factors = typename Scales::Factors;
 
   // Part number `part` is fragment part / kAccumulators, accumulator part % kAccumulators.
   static CATENARY_DEVICE void issue(Partial& sums, const TileDescriptors& tile, u32 part) {
@@ -103,7 +104,7 @@ struct PromotedMainloop {
   // The pin of d keeps the additions after the wait. One of `sums` would define an accumulator
   // while MMAs of the other set run.
   static CATENARY_DEVICE void add(typename T::Accumulators& d, u32 part, const Partial& sums,
-                                  const Scales& scales, const KTileScales& of_k_tile) {
+                                  const Scales& scales, const Factors& of_k_tile) {
     Partial& sum = d[part / T::kAccumulators][part % T::kAccumulators];
     wgmma_pin(sum);
     scales.add(sum, sums, part, of_k_tile);
@@ -120,7 +121,7 @@ struct PromotedMainloop {
   };
 
   static CATENARY_DEVICE void one_set(typename T::Accumulators& d, Partial& sums,
-                                      const TileDescriptors& tile, const KTileScales& of_k_tile,
+                                      const TileDescriptors& tile, const Factors& of_k_tile,
                                       const Place& at) {
 #pragma unroll
     for (u32 part = 0; part < kParts; ++part) {
@@ -135,7 +136,7 @@ struct PromotedMainloop {
   // Two parts of one k-tile at a time.
   static CATENARY_DEVICE void two_parts(typename T::Accumulators& d, Partial& first,
                                         Partial& second, const TileDescriptors& tile,
-                                        const KTileScales& of_k_tile, const Place& at) {
+                                        const Factors& of_k_tile, const Place& at) {
 #pragma unroll
     for (u32 part = 0; part < kParts; part += 2) {
       issue(first, tile, part);
@@ -153,20 +154,20 @@ struct PromotedMainloop {
   struct KTile {
     TileDescriptors tile;
     u32 stage;
-    KTileScales scales;
+    Factors factors;
   };
 
   // The only part of two k-tiles; `at` is the second one.
   static CATENARY_DEVICE void two_k_tiles(typename T::Accumulators& d, Partial& first,
                                           Partial& second, const KTile& before,
-                                          const TileDescriptors& tile, const KTileScales& of_k_tile,
+                                          const TileDescriptors& tile, const Factors& of_k_tile,
                                           const Place& at) {
     issue(first, before.tile, 0);
     issue(second, tile, 0);
     if (at.last) pass_order<kConfig>(at.smem, at.warpgroup);
     wgmma_wait<1>();
     release_stage<kPipelineOf<kConfig>>(at.smem, before.stage);
-    add(d, 0, first, at.scales, before.scales);
+    add(d, 0, first, at.scales, before.factors);
     wgmma_wait<0>();
     release_stage<kPipelineOf<kConfig>>(at.smem, at.stage);
     add(d, 0, second, at.scales, of_k_tile);
@@ -202,7 +203,7 @@ struct PromotedMainloop {
       if (k_tiles > 1) next_second = scales_of(1);
 #pragma unroll 1
       for (; k_tile + 1 < k_tiles; k_tile += 2) {
-        const KTileScales of_first = next, of_second = next_second;
+        const Factors of_first = Scales::factors(next), of_second = Scales::factors(next_second);
         next = scales_of(k_tile + 2);
         next_second = scales_of(k_tile + 3);
         const KTile before = {arrived(k_tile), state.stage, of_first};
@@ -215,7 +216,7 @@ struct PromotedMainloop {
       Partial second;
 #pragma unroll 1
       for (; k_tile < k_tiles; ++k_tile) {
-        const KTileScales of_k_tile = next;
+        const Factors of_k_tile = Scales::factors(next);
         next = scales_of(k_tile + 1);
         two_parts(d, first, second, arrived(k_tile), of_k_tile, place(k_tile));
         state.advance();
@@ -225,7 +226,7 @@ struct PromotedMainloop {
       // All k-tiles, or the last of an odd number where the loop above takes two at a time.
 #pragma unroll 1
       for (; k_tile < k_tiles; ++k_tile) {
-        const KTileScales of_k_tile = next;
+        const Factors of_k_tile = Scales::factors(next);
         next = scales_of(k_tile + 1);
         one_set(d, first, arrived(k_tile), of_k_tile, place(k_tile));
         state.advance();

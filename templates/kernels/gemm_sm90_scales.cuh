@@ -20,13 +20,15 @@ namespace catenary {
 template <const GemmSm90Config& kConfig, bool kScaled = kConfig.block_scaled>
 struct TileScales {
   struct KTile {};
+  struct Factors {};
 
   template <class P>
   CATENARY_DEVICE TileScales(const P&, const WorkTile&, i64) {}
   CATENARY_DEVICE KTile load(i64) const { return {}; }
+  static CATENARY_DEVICE Factors factors(const KTile&) { return {}; }
   template <int kRegisters>
   CATENARY_DEVICE void add(float (&sum)[kRegisters], const float (&sums)[kRegisters], u32,
-                           const KTile&) const {
+                           const Factors&) const {
 #pragma unroll
     for (int i = 0; i < kRegisters; ++i) sum[i] += sums[i];
   }
@@ -55,6 +57,10 @@ struct TileScales<kConfig, true> {
   struct KTile {
     float a[2 * kFragments];
     float b[kAccumulators][kBlocks.most];
+  };
+  // Their products, by part, row (h) and block.
+  struct Factors {
+    float of[kFragments * kAccumulators][2][kBlocks.most];
   };
 
   // `row`: the first one of this warp.
@@ -95,22 +101,27 @@ struct TileScales<kConfig, true> {
     return scales;
   }
 
+  // A round of the mainloop multiplies before it requests the next scales: those then arrive in the
+  // same registers, and nothing waits for them until the next round.
+  static CATENARY_DEVICE Factors factors(const KTile& scales) {
+    Factors factors;
+#pragma unroll
+    for (int i = 0; i < 2 * kFragments * kAccumulators * kBlocks.most; ++i) {
+      const int block = i % kBlocks.most, h = i / kBlocks.most % 2, part = i / kBlocks.most / 2;
+      const int f = part / kAccumulators, s = part % kAccumulators;
+      factors.of[part][h][block] = mul_rn(scales.a[2 * f + h], scales.b[s][block]);
+    }
+    return factors;
+  }
+
   // Adds the sums of part `part` (as in PromotedMainloop) to `sum`. Registers 4 j to 4 j + 3 of a
   // thread are of columns 8 j to 8 j + 7; the first two are of the first of its two rows.
   template <int kRegisters>
   CATENARY_DEVICE void add(float (&sum)[kRegisters], const float (&sums)[kRegisters], u32 part,
-                           const KTile& scales) const {
-    const u32 f = part / kAccumulators, s = part % kAccumulators;
-    float scale[2][kBlocks.most];
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-#pragma unroll
-      for (int block = 0; block < kBlocks.most; ++block)
-        scale[h][block] = mul_rn(scales.a[2 * f + h], scales.b[s][block]);
-    }
+                           const Factors& factors) const {
 #pragma unroll
     for (int i = 0; i < kRegisters; ++i) {
-      const float(&of_row)[kBlocks.most] = scale[i / 2 % 2];
+      const float(&of_row)[kBlocks.most] = factors.of[part][i / 2 % 2];
       const bool second = kBlocks.most == 2 && i / 4 * 8 >= first_columns();
       sum[i] = fma_rn(sums[i], second ? of_row[kBlocks.most - 1] : of_row[0], sum[i]);
     }
