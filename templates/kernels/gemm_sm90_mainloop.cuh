@@ -76,10 +76,10 @@ CATENARY_DEVICE void plain_mainloop(typename GemmSm90Traits<kConfig>::Accumulato
 
 // The mainloop of one tile where sums are promoted: the tensor cores sum a part (one fragment of A
 // times one B) of one k-tile in registers of their own, which are then added to d, with scales per
-// block multiplied by those of the k-tile. The scales are requested a round of the loop early:
-// ptxas multiplies them with each other before it issues the MMAs. The MMAs of the other warpgroup
-// run during the additions. With two sets of partial sums, those of the second part do. No MMA is
-// in flight at the end of the loop's body, because ptxas would serialise the MMAs (C7514).
+// block multiplied by those of the k-tile. The scales are requested a round of the loop early,
+// after those of the round are multiplied with each other. The MMAs of the other warpgroup run
+// during the additions. With two sets of partial sums, those of the second part do. No MMA is in
+// flight at the end of the loop's body, because ptxas would serialise the MMAs (C7514).
 template <const GemmSm90Config& kConfig>
 struct PromotedMainloop {
   using T = GemmSm90Traits<kConfig>;
@@ -188,24 +188,24 @@ struct PromotedMainloop {
     const auto place = [&](u32 k_tile) {
       return Place{smem, warpgroup, state.stage, k_tile + 1 == k_tiles, scales};
     };
-    // The scales of `k_tile`, or of the last one.
-    const auto scales_of = [&](u32 k_tile) {
-      return scales.load(range.begin + (k_tile < k_tiles ? k_tile : k_tiles - 1));
+    // Requests the scales of `k_tile`, or of the last one.
+    const auto request = [&](u32 k_tile, KTileScales& next) {
+      scales.load(range.begin + (k_tile < k_tiles ? k_tile : k_tiles - 1), next);
     };
     clear_accumulators(d);
     Partial first;
     u32 k_tile = 0;
     KTileScales next = {};
-    if (!T::kMayHaveNoKTile || k_tiles != 0) next = scales_of(0);
+    if (!T::kMayHaveNoKTile || k_tiles != 0) request(0, next);
     if constexpr (kSets == 2 && kParts == 1) {
       Partial second;
       KTileScales next_second = {};
-      if (k_tiles > 1) next_second = scales_of(1);
+      if (k_tiles > 1) request(1, next_second);
 #pragma unroll 1
       for (; k_tile + 1 < k_tiles; k_tile += 2) {
         const Factors of_first = Scales::factors(next), of_second = Scales::factors(next_second);
-        next = scales_of(k_tile + 2);
-        next_second = scales_of(k_tile + 3);
+        request(k_tile + 2, next);
+        request(k_tile + 3, next_second);
         const KTile before = {arrived(k_tile), state.stage, of_first};
         state.advance();
         const TileDescriptors tile = arrived(k_tile + 1);
@@ -217,7 +217,7 @@ struct PromotedMainloop {
 #pragma unroll 1
       for (; k_tile < k_tiles; ++k_tile) {
         const Factors of_k_tile = Scales::factors(next);
-        next = scales_of(k_tile + 1);
+        request(k_tile + 1, next);
         two_parts(d, first, second, arrived(k_tile), of_k_tile, place(k_tile));
         state.advance();
       }
@@ -227,7 +227,7 @@ struct PromotedMainloop {
 #pragma unroll 1
       for (; k_tile < k_tiles; ++k_tile) {
         const Factors of_k_tile = Scales::factors(next);
-        next = scales_of(k_tile + 1);
+        request(k_tile + 1, next);
         one_set(d, first, arrived(k_tile), of_k_tile, place(k_tile));
         state.advance();
       }

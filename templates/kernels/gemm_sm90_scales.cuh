@@ -24,7 +24,7 @@ struct TileScales {
 
   template <class P>
   CATENARY_DEVICE TileScales(const P&, const WorkTile&, i64) {}
-  CATENARY_DEVICE KTile load(i64) const { return {}; }
+  CATENARY_DEVICE void load(i64, KTile&) const {}
   static CATENARY_DEVICE Factors factors(const KTile&) { return {}; }
   template <int kRegisters>
   CATENARY_DEVICE void add(float (&sum)[kRegisters], const float (&sums)[kRegisters], u32,
@@ -83,12 +83,12 @@ struct TileScales<kConfig, true> {
     if constexpr (kConfig.dual) b_[1] = of_block<kB2>(params, work.group, block);
   }
 
-  // The scales of k-tile `k_tile`. Those after the end of K, of a tile without a group, are 0, and
-  // so are those of rows that are not stored.
-  CATENARY_DEVICE KTile load(i64 k_tile) const {
+  // The scales of k-tile `k_tile`, in place of those of another one. What is not read keeps its
+  // value, which is 0 from the start: scales after the end of K, of a tile without a group, and
+  // those of rows that are not stored.
+  CATENARY_DEVICE void load(i64 k_tile, KTile& scales) const {
     const u32 k = static_cast<u32>(k_begin_ + k_tile * kConfig.block_k());
-    KTile scales = {};
-    if (GemmSm90Traits<kConfig>::kAddsZeroKTile && k >= kConfig.space.k.size) return scales;
+    if (GemmSm90Traits<kConfig>::kAddsZeroKTile && k >= kConfig.space.k.size) return;
     const u8* a = a_ + k / static_cast<u32>(kA.columns) * (kA.stride_column * 4);
 #pragma unroll
     for (int i = 0; i < 2 * kFragments; ++i) {
@@ -98,11 +98,11 @@ struct TileScales<kConfig, true> {
     }
     load_b<kB>(k, b_[0], scales.b[0]);
     if constexpr (kConfig.dual) load_b<kB2>(k, b_[1], scales.b[1]);
-    return scales;
   }
 
-  // A round of the mainloop multiplies before it requests the next scales: those then arrive in the
-  // same registers, and nothing waits for them until the next round.
+  // A round of the mainloop multiplies before it requests the next scales. Those arrive in the same
+  // registers. Else ptxas copies them in the round that requests them, which waits for them before
+  // its MMAs.
   static CATENARY_DEVICE Factors factors(const KTile& scales) {
     Factors factors;
 #pragma unroll
@@ -128,11 +128,16 @@ struct TileScales<kConfig, true> {
   }
 
  private:
-  // Where the scales of block `block` of a group's B begin.
+  // Where the scales of block `block` of a group's B begin; for lanes without a row to store, those
+  // of the first block. An address that depends on the lane keeps the scales in registers of the
+  // lanes: ptxas moves others to uniform registers in the round that requests them, which then
+  // waits for all of its scales before its MMAs (RESULTS fp8-9).
   template <BlockScales kScales, class P>
-  static CATENARY_DEVICE const u8* of_block(const P& params, u32 group, i64 block) {
-    return static_cast<const u8*>(params.ptr[kScales.slot]) +
-           (group * kScales.stride_group + block * kScales.stride_row) * 4;
+  CATENARY_DEVICE const u8* of_block(const P& params, u32 group, i64 block) const {
+    const u8* const first = static_cast<const u8*>(params.ptr[kScales.slot]);
+    return rows_left_ <= 0
+               ? first
+               : first + (group * kScales.stride_group + block * kScales.stride_row) * 4;
   }
 
   // Those of the tile's blocks of one B at `k`.
