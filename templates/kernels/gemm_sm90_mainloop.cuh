@@ -76,10 +76,10 @@ CATENARY_DEVICE void plain_mainloop(typename GemmSm90Traits<kConfig>::Accumulato
 
 // The mainloop of one tile where sums are promoted: the tensor cores sum a part (one fragment of A
 // times one B) of one k-tile in registers of their own, which are then added to d, with scales per
-// block multiplied by those of the k-tile. The scales are requested a round of the loop early:
-// ptxas multiplies them with each other before it issues the MMAs. The MMAs of the other warpgroup
-// run during the additions. With two sets of partial sums, those of the second part do. No MMA is
-// in flight at the end of the loop's body, because ptxas would serialise the MMAs (C7514).
+// block multiplied by those of the k-tile. The scales are requested a round of the loop early,
+// after those of the round are multiplied with each other. The MMAs of the other warpgroup run
+// during the additions. With two sets of partial sums, those of the second part do. No MMA is in
+// flight at the end of the loop's body, because ptxas would serialise the MMAs (C7514).
 template <const GemmSm90Config& kConfig>
 struct PromotedMainloop {
   using T = GemmSm90Traits<kConfig>;
@@ -92,6 +92,7 @@ struct PromotedMainloop {
   using Partial = float[kRegisters];
   using Scales = TileScales<kConfig>;
   using KTileScales = typename Scales::KTile;
+  using Factors = typename Scales::Factors;
 
   // Part number `part` is fragment part / kAccumulators, accumulator part % kAccumulators.
   static CATENARY_DEVICE void issue(Partial& sums, const TileDescriptors& tile, u32 part) {
@@ -103,7 +104,7 @@ struct PromotedMainloop {
   // The pin of d keeps the additions after the wait. One of `sums` would define an accumulator
   // while MMAs of the other set run.
   static CATENARY_DEVICE void add(typename T::Accumulators& d, u32 part, const Partial& sums,
-                                  const Scales& scales, const KTileScales& of_k_tile) {
+                                  const Scales& scales, const Factors& of_k_tile) {
     Partial& sum = d[part / T::kAccumulators][part % T::kAccumulators];
     wgmma_pin(sum);
     scales.add(sum, sums, part, of_k_tile);
@@ -120,7 +121,7 @@ struct PromotedMainloop {
   };
 
   static CATENARY_DEVICE void one_set(typename T::Accumulators& d, Partial& sums,
-                                      const TileDescriptors& tile, const KTileScales& of_k_tile,
+                                      const TileDescriptors& tile, const Factors& of_k_tile,
                                       const Place& at) {
 #pragma unroll
     for (u32 part = 0; part < kParts; ++part) {
@@ -135,7 +136,7 @@ struct PromotedMainloop {
   // Two parts of one k-tile at a time.
   static CATENARY_DEVICE void two_parts(typename T::Accumulators& d, Partial& first,
                                         Partial& second, const TileDescriptors& tile,
-                                        const KTileScales& of_k_tile, const Place& at) {
+                                        const Factors& of_k_tile, const Place& at) {
 #pragma unroll
     for (u32 part = 0; part < kParts; part += 2) {
       issue(first, tile, part);
@@ -153,20 +154,20 @@ struct PromotedMainloop {
   struct KTile {
     TileDescriptors tile;
     u32 stage;
-    KTileScales scales;
+    Factors factors;
   };
 
   // The only part of two k-tiles; `at` is the second one.
   static CATENARY_DEVICE void two_k_tiles(typename T::Accumulators& d, Partial& first,
                                           Partial& second, const KTile& before,
-                                          const TileDescriptors& tile, const KTileScales& of_k_tile,
+                                          const TileDescriptors& tile, const Factors& of_k_tile,
                                           const Place& at) {
     issue(first, before.tile, 0);
     issue(second, tile, 0);
     if (at.last) pass_order<kConfig>(at.smem, at.warpgroup);
     wgmma_wait<1>();
     release_stage<kPipelineOf<kConfig>>(at.smem, before.stage);
-    add(d, 0, first, at.scales, before.scales);
+    add(d, 0, first, at.scales, before.factors);
     wgmma_wait<0>();
     release_stage<kPipelineOf<kConfig>>(at.smem, at.stage);
     add(d, 0, second, at.scales, of_k_tile);
@@ -187,24 +188,24 @@ struct PromotedMainloop {
     const auto place = [&](u32 k_tile) {
       return Place{smem, warpgroup, state.stage, k_tile + 1 == k_tiles, scales};
     };
-    // The scales of `k_tile`, or of the last one.
-    const auto scales_of = [&](u32 k_tile) {
-      return scales.load(range.begin + (k_tile < k_tiles ? k_tile : k_tiles - 1));
+    // Requests the scales of `k_tile`, or of the last one.
+    const auto request = [&](u32 k_tile, KTileScales& next) {
+      scales.load(range.begin + (k_tile < k_tiles ? k_tile : k_tiles - 1), next);
     };
     clear_accumulators(d);
     Partial first;
     u32 k_tile = 0;
     KTileScales next = {};
-    if (!T::kMayHaveNoKTile || k_tiles != 0) next = scales_of(0);
+    if (!T::kMayHaveNoKTile || k_tiles != 0) request(0, next);
     if constexpr (kSets == 2 && kParts == 1) {
       Partial second;
       KTileScales next_second = {};
-      if (k_tiles > 1) next_second = scales_of(1);
+      if (k_tiles > 1) request(1, next_second);
 #pragma unroll 1
       for (; k_tile + 1 < k_tiles; k_tile += 2) {
-        const KTileScales of_first = next, of_second = next_second;
-        next = scales_of(k_tile + 2);
-        next_second = scales_of(k_tile + 3);
+        const Factors of_first = Scales::factors(next), of_second = Scales::factors(next_second);
+        request(k_tile + 2, next);
+        request(k_tile + 3, next_second);
         const KTile before = {arrived(k_tile), state.stage, of_first};
         state.advance();
         const TileDescriptors tile = arrived(k_tile + 1);
@@ -215,8 +216,8 @@ struct PromotedMainloop {
       Partial second;
 #pragma unroll 1
       for (; k_tile < k_tiles; ++k_tile) {
-        const KTileScales of_k_tile = next;
-        next = scales_of(k_tile + 1);
+        const Factors of_k_tile = Scales::factors(next);
+        request(k_tile + 1, next);
         two_parts(d, first, second, arrived(k_tile), of_k_tile, place(k_tile));
         state.advance();
       }
@@ -225,8 +226,8 @@ struct PromotedMainloop {
       // All k-tiles, or the last of an odd number where the loop above takes two at a time.
 #pragma unroll 1
       for (; k_tile < k_tiles; ++k_tile) {
-        const KTileScales of_k_tile = next;
-        next = scales_of(k_tile + 1);
+        const Factors of_k_tile = Scales::factors(next);
+        request(k_tile + 1, next);
         one_set(d, first, arrived(k_tile), of_k_tile, place(k_tile));
         state.advance();
       }

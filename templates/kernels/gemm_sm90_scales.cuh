@@ -20,13 +20,15 @@ namespace catenary {
 template <const GemmSm90Config& kConfig, bool kScaled = kConfig.block_scaled>
 struct TileScales {
   struct KTile {};
+  struct Factors {};
 
   template <class P>
   CATENARY_DEVICE TileScales(const P&, const WorkTile&, i64) {}
-  CATENARY_DEVICE KTile load(i64) const { return {}; }
+  CATENARY_DEVICE void load(i64, KTile&) const {}
+  static CATENARY_DEVICE Factors factors(const KTile&) { return {}; }
   template <int kRegisters>
   CATENARY_DEVICE void add(float (&sum)[kRegisters], const float (&sums)[kRegisters], u32,
-                           const KTile&) const {
+                           const Factors&) const {
 #pragma unroll
     for (int i = 0; i < kRegisters; ++i) sum[i] += sums[i];
   }
@@ -56,6 +58,10 @@ struct TileScales<kConfig, true> {
     float a[2 * kFragments];
     float b[kAccumulators][kBlocks.most];
   };
+  // Their products, by part, row (h) and block.
+  struct Factors {
+    float of[kFragments * kAccumulators][2][kBlocks.most];
+  };
 
   // `row`: the first one of this warp.
   template <class P>
@@ -77,12 +83,12 @@ struct TileScales<kConfig, true> {
     if constexpr (kConfig.dual) b_[1] = of_block<kB2>(params, work.group, block);
   }
 
-  // The scales of k-tile `k_tile`. Those after the end of K, of a tile without a group, are 0, and
-  // so are those of rows that are not stored.
-  CATENARY_DEVICE KTile load(i64 k_tile) const {
+  // The scales of k-tile `k_tile`, in place of those of another one. What is not read keeps its
+  // value, which is 0 from the start: scales after the end of K, of a tile without a group, and
+  // those of rows that are not stored.
+  CATENARY_DEVICE void load(i64 k_tile, KTile& scales) const {
     const u32 k = static_cast<u32>(k_begin_ + k_tile * kConfig.block_k());
-    KTile scales = {};
-    if (GemmSm90Traits<kConfig>::kAddsZeroKTile && k >= kConfig.space.k.size) return scales;
+    if (GemmSm90Traits<kConfig>::kAddsZeroKTile && k >= kConfig.space.k.size) return;
     const u8* a = a_ + k / static_cast<u32>(kA.columns) * (kA.stride_column * 4);
 #pragma unroll
     for (int i = 0; i < 2 * kFragments; ++i) {
@@ -92,36 +98,46 @@ struct TileScales<kConfig, true> {
     }
     load_b<kB>(k, b_[0], scales.b[0]);
     if constexpr (kConfig.dual) load_b<kB2>(k, b_[1], scales.b[1]);
-    return scales;
+  }
+
+  // A round of the mainloop multiplies before it requests the next scales. Those arrive in the same
+  // registers. Else ptxas copies them in the round that requests them, which waits for them before
+  // its MMAs.
+  static CATENARY_DEVICE Factors factors(const KTile& scales) {
+    Factors factors;
+#pragma unroll
+    for (int i = 0; i < 2 * kFragments * kAccumulators * kBlocks.most; ++i) {
+      const int block = i % kBlocks.most, h = i / kBlocks.most % 2, part = i / kBlocks.most / 2;
+      const int f = part / kAccumulators, s = part % kAccumulators;
+      factors.of[part][h][block] = mul_rn(scales.a[2 * f + h], scales.b[s][block]);
+    }
+    return factors;
   }
 
   // Adds the sums of part `part` (as in PromotedMainloop) to `sum`. Registers 4 j to 4 j + 3 of a
   // thread are of columns 8 j to 8 j + 7; the first two are of the first of its two rows.
   template <int kRegisters>
   CATENARY_DEVICE void add(float (&sum)[kRegisters], const float (&sums)[kRegisters], u32 part,
-                           const KTile& scales) const {
-    const u32 f = part / kAccumulators, s = part % kAccumulators;
-    float scale[2][kBlocks.most];
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-#pragma unroll
-      for (int block = 0; block < kBlocks.most; ++block)
-        scale[h][block] = mul_rn(scales.a[2 * f + h], scales.b[s][block]);
-    }
+                           const Factors& factors) const {
 #pragma unroll
     for (int i = 0; i < kRegisters; ++i) {
-      const float(&of_row)[kBlocks.most] = scale[i / 2 % 2];
+      const float(&of_row)[kBlocks.most] = factors.of[part][i / 2 % 2];
       const bool second = kBlocks.most == 2 && i / 4 * 8 >= first_columns();
       sum[i] = fma_rn(sums[i], second ? of_row[kBlocks.most - 1] : of_row[0], sum[i]);
     }
   }
 
  private:
-  // Where the scales of block `block` of a group's B begin.
+  // Where the scales of block `block` of a group's B begin; for lanes without a row to store, those
+  // of the first block. An address that depends on the lane keeps the scales in registers of the
+  // lanes: ptxas moves others to uniform registers in the round that requests them, which then
+  // waits for all of its scales before its MMAs (RESULTS fp8-9).
   template <BlockScales kScales, class P>
-  static CATENARY_DEVICE const u8* of_block(const P& params, u32 group, i64 block) {
-    return static_cast<const u8*>(params.ptr[kScales.slot]) +
-           (group * kScales.stride_group + block * kScales.stride_row) * 4;
+  CATENARY_DEVICE const u8* of_block(const P& params, u32 group, i64 block) const {
+    const u8* const first = static_cast<const u8*>(params.ptr[kScales.slot]);
+    return rows_left_ <= 0
+               ? first
+               : first + (group * kScales.stride_group + block * kScales.stride_row) * 4;
   }
 
   // Those of the tile's blocks of one B at `k`.
