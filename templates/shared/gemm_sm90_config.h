@@ -129,11 +129,13 @@ struct GemmSm90Config {
     return block_scaled ? warpgroup_m() / 32 + num_accumulators() * scale_blocks().most : 0;
   }
   // Scales of a k-tile and of the next one count only in ping-pong warpgroups whose rows have
-  // groups, or that have two products: those leave them a few registers.
+  // groups, or that have two products: those leave them a few registers. So do the products of two
+  // blocks' scales in cooperative ones.
   constexpr i32 registers_with(i32 sets) const {
     const bool grouped = ragged.kind != Ragged::kNone;
     const bool few = schedule.ping_pong && (grouped || dual);
-    const i32 scales = few ? 2 * scale_registers() - (grouped ? 4 : 8) : 0;
+    const bool two_blocks = block_scaled && !schedule.ping_pong && scale_blocks().most > 1;
+    const i32 scales = few ? 2 * scale_registers() - (grouped ? 4 : 8) : two_blocks ? 4 : 0;
     return accumulator_registers() + sets * (tile.block_n / 2) + (scales > 0 ? scales : 0);
   }
   // How many blocks of B's scales a column tile has columns of, at most, and how many of its

@@ -41,7 +41,7 @@ inline constexpr MutantBase kQuantisedMutantBases[] = {
          "        weight t: f32[4, 5]) {\n"
          "  y = contract \"mk,nk->mn\"(dequant(x, s) block (1, 128), dequant(w, t) block (128, "
          "128))\n  return y: f32 }",
-     .tile = "128x192x128g2s3",
+     .tile = "128x184x128g2s3",
      .sm_count = 1},
     {.name = "sm90 fp8 blocks, two fragments, N clusters",
      .chain =
