@@ -294,10 +294,22 @@ def dispatch_one(key: int, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     return _run1(tensors, key)
 
 
+def has_tangents() -> bool:
+    """Whether tensors can have tangents now: a level of torch.autograd.forward_ad or of jvp is active."""
+    return getattr(forward_ad, "_current_level", -1) >= 0
+
+
+def without_gradients(arguments: Sequence[Any]) -> Sequence[Any]:
+    """The arguments of an autograd.Function in transforms under torch.no_grad(), which for torch's operations is of
+    all levels: a Function turns gradients on for the outer ones."""
+    if has_tangents():  # they would be lost here, and without an error
+        return arguments
+    return [each.detach() if isinstance(each, torch.Tensor) else each for each in arguments]
+
+
 def refuse_tangents(name: str, tensors: Sequence[torch.Tensor]) -> None:
     """no_tangents() if a tensor has a tangent of torch.autograd.forward_ad, which the dispatcher would drop."""
-    active = getattr(forward_ad, "_current_level", -1) >= 0
-    if active and any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+    if has_tangents() and any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
         raise no_tangents(name)
 
 

@@ -122,7 +122,7 @@ class _Transformed(torch.autograd.Function):
 
 @torch.compiler.allow_in_graph
 def _in_transform(*arguments: Any) -> Tensor:
-    return _Transformed.apply(*arguments)
+    return _Transformed.apply(*(arguments if torch.is_grad_enabled() else operators.without_gradients(arguments)))
 
 
 def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:

@@ -42,7 +42,9 @@ def call(form: Form, function: ChainFunction | None, tensors: Sequence[Tensor],
          scalars: Sequence[float]) -> tuple[Tensor, ...]:  # fmt: skip
     """The outputs of a form, which is that of `function`; None: the call has no gradient."""
     training = _bare(form.key)
-    if function is not None and torch.is_grad_enabled():
+    if not torch.is_grad_enabled():
+        tensors = operators.without_gradients(tensors)
+    elif function is not None:
         wanted = [_requires_grad(tensor) for tensor in tensors]
         training = function.training_of(wanted) if any(wanted) else training
     return _apply(training, tuple(scalars), tensors)[: training.results]

@@ -154,6 +154,16 @@ def test_gradients_of_what_run_out_overwrites(calls_of):
         grad(f)(torch.ones(1, device=calls_of.x.device))
 
 
+def test_no_grad_and_tangents(calls_of):
+    """torch.no_grad() is of reverse mode only."""
+
+    for f in (calls_of.layers["linear"], calls_of.layers["chain"], calls_of.operator):
+        wrong = torch.no_grad()(f)
+        for call in (lambda: jvp(wrong, (calls_of.x,), (calls_of.x,)), lambda: torch.func.jacfwd(wrong)(calls_of.x)):
+            with pytest.raises(ctn.ArgumentError, match="forward-mode tangent"):
+                call()
+
+
 def test_operators_with_another_number_of_outputs(calls_of):
     run2 = lambda x: torch.ops.catenary.run2([x, calls_of.w, calls_of.b], calls_of.form.key)
     with pytest.raises(ctn.ArgumentError, match="has 1 outputs, and run2 returns 2: call run1, or run_out"):

@@ -30,6 +30,18 @@ def test_quantised_weights(device, near):
     near(vmap(given)(biases), vmap(lambda b: F.linear(x.double(), weight, b))(biases.double()), torch.bfloat16)
 
 
+def test_quantised_weights_without_gradients(device):
+    """torch.no_grad() is of all levels, as for operations of torch."""
+    layer = ct.QuantizedLinear.from_linear(torch.nn.Linear(64, 8).bfloat16(), group=32).to(device)
+    weight = layer.dequantize(torch.float64)
+    x = torch.randn(2, 64, device=device, dtype=torch.bfloat16)
+    found = []
+    for f in (layer, lambda x: F.linear(x.double(), weight)):
+        inner = lambda x, f=f: torch.no_grad()(f)(x).double().sum() * x.double().sum()
+        found.append(grad(lambda x, inner=inner: grad(inner)(x).double().sum())(x))
+    assert torch.equal(*found)
+
+
 def test_scales_of_samples_have_no_gradient(device):
     """A tensor with samples does not tell that it needs a gradient."""
     layer = ct.QuantizedLinear.from_linear(torch.nn.Linear(64, 8).bfloat16(), group=32).to(device)

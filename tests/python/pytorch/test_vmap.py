@@ -154,6 +154,25 @@ def test_only_wanted_gradients_are_computed(device, same, calls):
     assert calls[0] == 2  # no gradient of w
 
 
+def test_no_grad(device, same):
+    """As for operations of torch it is of all levels, and not of the innermost one."""
+    w, b = torch.randn(N, K, device=device), torch.randn(N, device=device)
+    wide = [t.double() for t in (w, b)]
+
+    def without(f, *tensors):
+        def g(x):
+            with torch.no_grad():
+                y = f(x, *tensors)
+            return (y.sum() * x).sum()
+
+        return g
+
+    ours, theirs = without(our_linear, w, b), without(linear, *wide)
+    twice = lambda f: grad(lambda x: grad(f)(x).sum())
+    for transform in (grad, twice, lambda f: vmap(twice(f))):
+        same(transform(ours), transform(theirs), torch.randn(2, ROWS, K, device=device), factor=8)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision(device, near, dtype):
     x, w, b = (torch.randn(s, device=device, dtype=dtype) for s in ((SAMPLES, ROWS, K), (N, K), (N,)))
