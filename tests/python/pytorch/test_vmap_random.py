@@ -90,9 +90,10 @@ def add_samples(chance, tensors, count, needed):
 
 
 def by_sample(f, tensors, dims, count):
-    """f of each sample, which is contiguous."""
+    """f of each sample, which is contiguous and aligned."""
+    copy = lambda t: t.clone(memory_format=torch.contiguous_format)
     samples = [
-        f(*(t if d is None else t.select(d, i).contiguous() for t, d in zip(tensors, dims, strict=True)))
+        f(*(t if d is None else copy(t.select(d, i)) for t, d in zip(tensors, dims, strict=True)))
         for i in range(count)
     ]
     return tuple(torch.stack(parts) for parts in zip(*samples, strict=True))
@@ -126,7 +127,11 @@ def test_random_chains(device, near, seed, gradients):
         for got, y in zip(vmap(f, dims)(*inner), wanted, strict=True):
             near(got, y, factor=8)
         both, outer_dims = add_samples(chance, inner, outer, needed=True)
-        nested = vmap(vmap(f, dims), outer_dims)(*both)
+        try:
+            nested = vmap(vmap(f, dims), outer_dims)(*both)
+        except RuntimeError as error:  # a sum over more dimensions than kernels have loops for
+            assert "[catenary unsupported]" in str(error)
+            continue
         wanted = by_sample(lambda *t, f=f, dims=dims, n=samples: by_sample(f, t, dims, n), both, outer_dims, outer)
         for got, y in zip(nested, wanted, strict=True):
             near(got, y, factor=8)
