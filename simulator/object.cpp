@@ -101,6 +101,9 @@ Expected<std::shared_ptr<const Object>> Object::load(llvm::ArrayRef<u8> image) {
                       "a kernel for the simulator was compiled by another version of the library, "
                       "whose simulator differs: compile it again, or build its pack again");
   }
+  // Objects that do not say have one.
+  const auto min_ctas = reinterpret_cast<MinCtasFunction>(::dlsym(*handle, kMinCtasName));
+  if (min_ctas != nullptr) object->min_ctas_ = min_ctas();
   return object;
 }
 

@@ -27,12 +27,15 @@ class Object {
 
   BindFunction bind() const { return bind_; }
   CallFunction call() const { return call_; }
+  // CTAs of an SM by the kernel's launch bounds, which share its registers.
+  u32 min_ctas() const { return min_ctas_; }
 
  private:
   Object() = default;
   void* handle_ = nullptr;
   BindFunction bind_ = nullptr;
   CallFunction call_ = nullptr;
+  u32 min_ctas_ = 1;
 };
 
 }  // namespace catenary::sim

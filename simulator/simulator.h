@@ -32,7 +32,6 @@ struct Launch {
   u32 ctas = 1;
   u32 threads = 32;
   u32 smem_bytes = 0;
-  u32 min_ctas = 1;  // of its launch bounds: CTAs of an SM, which share its registers
   u32 cluster_ctas = 1;
   bool overlap = false;  // PDL: may start before the previous launch has ended
   std::vector<std::byte> parameters;

@@ -71,7 +71,7 @@ void Runner::barrier(u32 id, u32 threads, bool wait, Site site) {
 // Registers per thread at the start: the most that ptxas may use under
 // __launch_bounds__(threads, min_ctas).
 static u32 initial_registers(const Launch& launch) {
-  return std::min(255u, kRegisterFile / (launch.threads * launch.min_ctas)) / 8 * 8;
+  return std::min(255u, kRegisterFile / (launch.threads * launch.object->min_ctas())) / 8 * 8;
 }
 
 void Runner::set_max_registers(u32 count, bool increase, Site site) {

@@ -31,7 +31,13 @@ struct BlockSize {
   } x;
 };
 
+// The second of the launch bounds: CTAs of an SM at least.
+constexpr u32 second_or_one(u32 /*threads*/, u32 ctas = 1) { return ctas; }
+
 }  // namespace catenary::sim
+
+// Of a kernel without launch bounds.
+constexpr catenary::u32 min_ctas(...) { return 1; }
 
 inline constexpr catenary::sim::ThreadIndex threadIdx;
 inline constexpr catenary::sim::BlockIndex blockIdx;
@@ -41,5 +47,10 @@ inline constexpr catenary::sim::BlockSize blockDim;
 #define __global__
 #define __device__
 #define __forceinline__ inline
-#define __launch_bounds__(...)
+// Kept for the simulator, which gives every CTA its share of an SM's registers: between "void" and
+// the kernel's name stand the end of another declaration and an overload of min_ctas().
+#define __launch_bounds__(...)                                                                \
+  catenary_sim_unused();                                                                      \
+  constexpr catenary::u32 min_ctas(int) { return catenary::sim::second_or_one(__VA_ARGS__); } \
+  extern "C" void
 #define __grid_constant__

@@ -26,6 +26,10 @@ extern "C" __attribute__((visibility("default"))) void catenary_sim_bind(
   catenary::sim::machine = machine;
 }
 
+extern "C" __attribute__((visibility("default"))) catenary::u32 catenary_sim_min_ctas() {
+  return min_ctas(0);
+}
+
 extern "C" __attribute__((visibility("default"))) void catenary_sim_call(const void* parameters) {
   catenary::sim::call(&CATENARY_SIM_KERNEL, parameters);
 }

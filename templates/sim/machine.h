@@ -148,8 +148,10 @@ inline constexpr u32 kMachineVersion = 1;
 using VersionFunction = u32 (*)();  // kMachineVersion of its compile
 using BindFunction = void (*)(Machine* machine);
 using CallFunction = void (*)(const void* parameters);  // runs the kernel as the thread `at`
+using MinCtasFunction = u32 (*)();  // of its launch bounds
 inline constexpr const char* kVersionName = "catenary_sim_version";
 inline constexpr const char* kBindName = "catenary_sim_bind";
 inline constexpr const char* kCallName = "catenary_sim_call";
+inline constexpr const char* kMinCtasName = "catenary_sim_min_ctas";
 
 }  // namespace catenary::sim

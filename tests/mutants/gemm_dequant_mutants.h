@@ -7,6 +7,9 @@
 namespace catenary::testing {
 
 inline constexpr const char* kBesideFile = "scheduler/beside.cuh";
+inline constexpr const char* kGroupTilesFile = "scheduler/grouped.cuh";
+inline constexpr const char* kGemmDequantExperts = "gemm_dequant, experts";
+inline constexpr const char* kGemmDequantNoGroup = "gemm_dequant, experts, rows of none";
 inline constexpr const char* kGemmDequantFile = "kernels/gemm_dequant.cuh";
 inline constexpr const char* kGemmDequantLoadFile = "kernels/gemm_dequant_load.cuh";
 inline constexpr const char* kGemmDequantMmaFile = "kernels/gemm_dequant_mma.cuh";
@@ -49,9 +52,9 @@ inline constexpr Mutant kGemmDequantMutants[] = {
      .planted = "the mma warps do not wait for the kernel before",
      .base = kGemmDequantAfter,
      .file = kGemmDequantMmaFile,
-     .text = "  loader.load(0, numbers);\n"
+     .text = "loader.load(0, numbers);\n"
              "  if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();\n",
-     .in_place = "  loader.load(0, numbers);\n",
+     .in_place = "loader.load(0, numbers);\n",
      .faults = "before_dependency_wait no_dependency_wait"},
     {.name = "gemm_dequant_idle_wait_removed",
      .planted = "the idle warps of the load warpgroup do not wait for the kernel before",
@@ -111,7 +114,16 @@ inline constexpr Mutant kGemmDequantMutants[] = {
      .file = kGemmDequantLoadFile,
      .text = "      mbarrier_wait(Stages::empty(i), Stages::phase(i) ^ 1);\n",
      .in_place = "",
-     .faults = "race copy_in_flight transaction outstanding phase"},
+     .faults = "barrier race copy_in_flight transaction outstanding phase"},
+    {.name = "gemm_dequant_empty_without_load_barrier",
+     .planted = "a lane of the load warp waits for a phase after the next one has completed",
+     .base = kGemmDequant,
+     .file = kGemmDequantLoadFile,
+     .text =
+         "      // All lanes arrive: none waits for this phase after the next one has completed.\n"
+         "      warp_barrier();\n",
+     .in_place = "",
+     .faults = "phase deadlock"},
     {.name = "gemm_dequant_empty_phase_of_this_fill",
      .planted = "the load warp waits for the phase that it begins",
      .base = kGemmDequant,
@@ -230,8 +242,8 @@ inline constexpr Mutant kGemmDequantMutants[] = {
      .planted = "every CTA takes the first rows of X",
      .base = kGemmDequant,
      .file = kGemmDequantLoadFile,
-     .text = "corner[1] = static_cast<i32>(work.m0);",
-     .in_place = "corner[1] = 0;",
+     .text = "coord[1] = static_cast<i32>(work.m0);",
+     .in_place = "coord[1] = 0;",
      .faults = "mismatch"},
     {.name = "gemm_dequant_box_of_first_block",
      .planted = "every K block is multiplied by the first box of a stage",

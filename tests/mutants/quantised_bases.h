@@ -207,6 +207,24 @@ inline constexpr MutantBase kQuantisedMutantBases[] = {
               "  w = dequant(q, s, z) block (1, 128)\n"
               "  y = contract \"bmk,bnk->bmn\"(x, w)\n  return y: f32 align 4 }",
      .tile = "packed1t2x16s2b2"},
+    {.name = "gemm_dequant, experts",
+     .chain = "chain a(input x: bf16[70, 416], weight q: i4[3, 39, 416] packed,\n"
+              "        weight s: bf16[3, 39, 4], input e: i32[3], weight b: f32[3, 39],\n"
+              "        input r: f32[70, 39] align 4) {\n"
+              "  w = dequant(q, s) block (1, 128)\n"
+              "  c = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n"
+              "  y = add(relu(add(c, b @ \"gn\")), r)\n  return y: f32 align 4 }",
+     .tile = "packed1t3x16s2b2",
+     .ends = kWildEnds},
+    {.name = "gemm_dequant, experts, rows of none",
+     .chain = "chain a(input x: bf16[70, 416], weight q: i4[3, 39, 416] packed,\n"
+              "        weight s: bf16[3, 39, 4], input e: i32[3], weight b: f32[3, 39],\n"
+              "        input r: f32[70, 39] align 4) {\n"
+              "  w = dequant(q, s) block (1, 128)\n"
+              "  c = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n"
+              "  y = add(relu(add(c, b @ \"gn\")), r)\n  return y: f32 align 4 }",
+     .tile = "packed1t3x16s2b2",
+     .ends = kFewEnds},
 };
 
 }  // namespace catenary::testing

@@ -182,6 +182,26 @@ def test_the_kernel_s_result(dtype, zero, engine):
         assert y.shape == (rows, n)
 
 
+@pytest.mark.parametrize("dtype", ["i8", "i4", "u4"])
+@pytest.mark.parametrize("zero", [False, True], ids=["symmetric", "zeros"])
+def test_more_than_32_rows(dtype, zero, engine):
+    rng = np.random.default_rng(9)
+    n, k, group = 72, 320, 64
+    chain = linear(dtype, n, k, group, zero, rows=300)
+    layer = engine.prepare(chain)
+    assert "gemm_dequant" in str(layer.explain())
+    values = random_values(rng, dtype, (n, k))
+    arguments = [ctn.repack(stored(values, "plain", dtype), "plain", dtype)]
+    arguments.append(rng.choice([0.25, 0.5, 1.0], (n, 5)).astype(np.float32))
+    if zero:
+        arguments.append(random_values(rng, dtype, (n, 5)).astype(np.int8))
+    for rows in (1, 33, 64, 129, 300):
+        x = rng.integers(-2, 3, (rows, k)).astype(np.float16)
+        y = layer(x, *arguments)
+        np.testing.assert_array_equal(y, chain.reference(x, *arguments))
+        assert y.shape == (rows, n)
+
+
 def test_the_state_of_a_gptq_layer_as_it_is(engine):
     """Scales [G, N] by strides, zeros, g = 64."""
     rng = np.random.default_rng(7)

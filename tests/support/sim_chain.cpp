@@ -190,7 +190,6 @@ sim::Launch SimulatedChain::launch(size_t number, const Buffers& buffers, u64 se
   launch.ctas = static_cast<u32>(plan.grid.ctas(options_.symbol));
   launch.threads = static_cast<u32>(plan.threads);
   launch.smem_bytes = static_cast<u32>(plan.smem_bytes);
-  launch.min_ctas = static_cast<u32>(plan.min_ctas);
   launch.overlap = number > 0 && bucket.pdl[number];
   launch.cluster_ctas = static_cast<u32>(plan.cluster);
   // Params of templates/shared/params.h: maps, pointers, the symbol, the PDL flag, scalars.

@@ -19,7 +19,6 @@ from catenary.torch.functional import chain_activation
 
 Tensor = torch.Tensor
 
-MOST_ROWS = 32  # of x; from more rows on the weight is dequantised
 _TILE_ROWS, _TILE_COLUMNS = 16, 64  # of the packed layout: templates/shared/packed_weight.h
 _KERNEL_COLUMNS = 32  # kernels need multiples of it for k, and for a group unless it is a whole row
 _is_dynamo_compiling = torch.compiler.is_dynamo_compiling
@@ -38,7 +37,7 @@ class Kind:
 
     @property
     def has_kernel(self) -> bool:
-        """Whether the family `skinny_dequant` takes it."""
+        """Whether kernels read it."""
         whole = self.group >= self.columns
         return self.columns % _KERNEL_COLUMNS == 0 and (whole or self.group % _KERNEL_COLUMNS == 0)
 
@@ -46,10 +45,10 @@ class Kind:
 def quantized_linear(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | None = None, bias: Tensor | None = None,
                      activation: str | None = None, *, weight_dtype: str = "i4",
                      group: int | None = None) -> Tensor:  # fmt: skip
-    """activation(x ((q - zero) * scale)^T + bias), in one kernel up to 32 rows of x.
+    """activation(x ((q - zero) * scale)^T + bias), in one kernel that reads the packed weight.
 
-    With more rows, on a GPU without kernels (they are for compute capability 9.0), and where k or the group is no
-    multiple of 32, the weight is dequantised to x's dtype, and `torch.nn.functional.linear` multiplies.
+    On a GPU without kernels (they are for compute capability 9.0), and where k or the group is no multiple of 32, the
+    weight is dequantised to x's dtype, and `torch.nn.functional.linear` multiplies.
 
     Args:
         x: bf16 or f16 [..., k]; under autocast its dtype.
@@ -139,10 +138,9 @@ def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
 
 def _product(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | None, bias: Tensor | None, kind: Kind,
              name: str | None) -> Tensor:  # fmt: skip
-    rows = x.numel() // kind.columns if kind.columns > 0 else 0
-    if rows == 0:
+    if x.numel() == 0:
         return x.new_zeros((*x.shape[:-1], kind.rows))
-    if rows > MOST_ROWS or not kind.has_kernel or not _device_has_kernels(x.device.type, x.device.index or 0):
+    if not kind.has_kernel or not _device_has_kernels(x.device.type, x.device.index or 0):
         wide = _weight(weight, scale, zero, kind, x.dtype)
         y = torch.nn.functional.linear(x, wide, bias)
         return y if name is None else chain_activation(name, y)
