@@ -31,13 +31,15 @@ struct BlockSize {
   } x;
 };
 
-// The second of the launch bounds: CTAs of an SM at least.
-constexpr u32 second_or_one(u32 /*threads*/, u32 ctas = 1) { return ctas; }
+// The launch bounds of the kernels of an object; of several kernels the fewest CTAs of an SM.
+struct LaunchBounds {
+  explicit LaunchBounds(u32 /*threads*/, u32 ctas = 1) {
+    if (min_ctas == 0 || ctas < min_ctas) min_ctas = ctas;
+  }
+  static inline u32 min_ctas = 0;  // 0: no kernel has bounds
+};
 
 }  // namespace catenary::sim
-
-// Of a kernel without launch bounds.
-constexpr catenary::u32 min_ctas(...) { return 1; }
 
 inline constexpr catenary::sim::ThreadIndex threadIdx;
 inline constexpr catenary::sim::BlockIndex blockIdx;
@@ -48,9 +50,11 @@ inline constexpr catenary::sim::BlockSize blockDim;
 #define __device__
 #define __forceinline__ inline
 // Kept for the simulator, which gives every CTA its share of an SM's registers: between "void" and
-// the kernel's name stand the end of another declaration and an overload of min_ctas().
-#define __launch_bounds__(...)                                                                \
-  catenary_sim_unused();                                                                      \
-  constexpr catenary::u32 min_ctas(int) { return catenary::sim::second_or_one(__VA_ARGS__); } \
+// the kernel's name stand the end of another declaration and an object that keeps the bounds.
+#define CATENARY_BOUNDS_NAME(line) catenary_sim_bounds_##line
+#define CATENARY_BOUNDS(line, ...)                                                  \
+  catenary_sim_unused();                                                            \
+  static const catenary::sim::LaunchBounds CATENARY_BOUNDS_NAME(line)(__VA_ARGS__); \
   extern "C" void
+#define __launch_bounds__(...) CATENARY_BOUNDS(__LINE__, __VA_ARGS__)
 #define __grid_constant__

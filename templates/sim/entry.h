@@ -27,7 +27,8 @@ extern "C" __attribute__((visibility("default"))) void catenary_sim_bind(
 }
 
 extern "C" __attribute__((visibility("default"))) catenary::u32 catenary_sim_min_ctas() {
-  return min_ctas(0);
+  const catenary::u32 ctas = catenary::sim::LaunchBounds::min_ctas;
+  return ctas == 0 ? 1 : ctas;
 }
 
 extern "C" __attribute__((visibility("default"))) void catenary_sim_call(const void* parameters) {

@@ -75,6 +75,7 @@ std::vector<WrittenCase> fp8_cases();
 
 // Small chains of every family, for the sanitizers: one launch of a few CTAs each.
 const std::vector<WrittenCase>& sanitizer_cases();
+std::vector<WrittenCase> dequant_sanitizer_cases();  // a part of them
 
 Case from_text(const WrittenCase& written, u64 seed);
 

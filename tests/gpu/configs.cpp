@@ -11,6 +11,7 @@
 #include "compiler/kernel_family.h"
 #include "ir/random/random_chain.h"
 #include "ir/text/text.h"
+#include "shared/gemm_dequant_config.h"
 #include "shared/gemm_sm80_config.h"
 #include "shared/skinny_config.h"
 #include "shared/skinny_dequant_config.h"
@@ -106,6 +107,17 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
         if (dequant->dual) ++tally.options["skinny_dequant, dual GEMM"];
         if (dequant->has_groups()) ++tally.options["skinny_dequant, M-grouped"];
         if (dequant->space.batch_rank > 0) ++tally.options["skinny_dequant, batch"];
+      }
+      if (const auto* dequant = kernel.config.get_if<GemmDequantConfig>()) {
+        ++tally.dtypes[fmt::format("gemm_dequant {} x {}", dtype_text(dequant->w.dtype),
+                                   math_info(dequant->space.math).text)];
+        if (dequant->w.has_zero) ++tally.options["gemm_dequant, zeros"];
+        if (dequant->has_row_scales()) ++tally.options["gemm_dequant, a scale per channel"];
+        if (dequant->open_sums() == 2) ++tally.options["gemm_dequant, two open sums"];
+        if (dequant->fragments() > 1) ++tally.options["gemm_dequant, several fragments"];
+        if (dequant->schedule.cluster_k > 1) ++tally.options["gemm_dequant, cluster"];
+        if (dequant->dual) ++tally.options["gemm_dequant, dual GEMM"];
+        if (dequant->space.batch_rank > 0) ++tally.options["gemm_dequant, batch"];
       }
       if (const auto* gemm = kernel.config.get_if<GemmSm90Config>()) {
         ++tally.dtypes[fmt::format("gemm_sm90 {}", math_info(gemm->space.math).text)];

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handwritten chains with quantised weights; see cases.h. Every kernel must be of `skinny_dequant`.
-// Warps and clusters divide K in blocks of 64 columns: evenly, unevenly, with a half block at the
-// end, and inside blocks that share a scale.
+// Handwritten chains with quantised weights; see cases.h. Every kernel must be of `skinny_dequant`,
+// or of `gemm_dequant`. Warps and clusters divide K in blocks of 64 columns: evenly, unevenly, with
+// a half block at the end, and inside blocks that share a scale.
+#include "compiler/families/gemm_dequant/candidates.h"
+#include "ir/random/random.h"
 #include "tests/gpu/cases.h"
 
 namespace catenary::gpu_suite {
@@ -12,11 +14,17 @@ struct Linear {
   const char* x = "bf16";
   const char* scale = "bf16";
   bool zero = false;
-  const char* m = "5";
+  std::string m = "5";
   i64 n = 40, k = 544, columns = 128;
   const char* strides = "";  // of the scales
   const char* role = "weight";
+  i64 most = 32;  // of M, where it is the symbol
+  const char* family = "skinny_dequant";
 };
+
+std::string symbol_text(const Linear& l) {
+  return l.m == "M" ? fmt::format("[M in 0..{}]", l.most) : "";
+}
 
 // y = x w^T + b, odd N too.
 std::string linear(const Linear& l) {
@@ -26,9 +34,8 @@ std::string linear(const Linear& l) {
       "        {4} s: {7}{8}{9}{10}, weight b: f32[{6}] align 4) {{\n"
       "  w = dequant(q, s{11}) block (1, {12})\n"
       "  y = add(contract \"mk,nk->mn\"(x, w), b)\n  return y: {1} align 4 }}",
-      l.m[0] == 'M' ? "[M in 0..32]" : "", l.x, l.m, l.k, l.role, l.q, l.n, l.scale, numbers,
-      l.strides, l.zero ? fmt::format(", {} z: i8{}", l.role, numbers) : "", l.zero ? ", z" : "",
-      l.columns);
+      symbol_text(l), l.x, l.m, l.k, l.role, l.q, l.n, l.scale, numbers, l.strides,
+      l.zero ? fmt::format(", {} z: i8{}", l.role, numbers) : "", l.zero ? ", z" : "", l.columns);
 }
 
 WrittenCase made(std::string name, const Linear& l, const char* tile = "",
@@ -37,7 +44,7 @@ WrittenCase made(std::string name, const Linear& l, const char* tile = "",
   result.name = fmt::format("dequantised, {} {} {}", std::move(name), l.q, tile);
   result.text = linear(l);
   result.tile = tile;
-  result.family = "skinny_dequant";
+  result.family = l.family;
   result.symbols = std::move(symbols);
   return result;
 }
@@ -75,8 +82,7 @@ std::string pair(const Linear& l) {
       "chain a{}(input x: {}[{}, {}], {},\n  {}, weight b: f32[{}] align 4) {{\n"
       "  y = contract \"mk,nk->mn\"(x, {})\n  w = contract \"mk,nk->mn\"(x, {})\n"
       "  h = add(mul(silu(y), w), b)\n  return h: {} align 4 }}",
-      l.m[0] == 'M' ? "[M in 0..32]" : "", l.x, l.m, l.k, g.parameters, u.parameters, l.n,
-      g.dequant, u.dequant, l.x);
+      symbol_text(l), l.x, l.m, l.k, g.parameters, u.parameters, l.n, g.dequant, u.dequant, l.x);
 }
 
 // Three weights over one x, with N of their own.
@@ -144,6 +150,136 @@ void add_group_cases(std::vector<WrittenCase>& cases) {
   }
 }
 
+// Of a random case: its sizes, and a tile that holds them.
+struct TiledLinear {
+  Linear linear;
+  i64 rows = 1, batch = 1;
+  bool dual = false;
+  std::string tile;
+};
+
+// A config of random shape for the sizes; its name, or "" if it does not fit the device.
+std::string random_tile(const TiledLinear& t, Random& random) {
+  GemmDequantProblem problem;
+  GemmDequantConfig& c = problem.base;
+  c.space.m = t.rows;
+  c.space.n = t.linear.n;
+  c.space.k = t.linear.k;
+  c.space.math = MathMode::kBF16;
+  c.w.dtype = t.linear.q[0] == 'i' && t.linear.q[1] == '8' ? DType::kI8 : DType::kI4;
+  c.w.block_columns = t.linear.columns;
+  c.w.has_zero = t.linear.zero;
+  c.dual = t.dual;
+  if (c.dual) c.w2 = c.w;
+  problem.batch = t.batch;
+  problem.m = t.rows;
+  c.schedule.warpgroups = static_cast<i32>(t.dual ? 2 * random.range(1, 2) : random.range(1, 4));
+  c.schedule.cluster_k = 1 << random.range(0, 3);
+  c.schedule.n_slices = random.range(1, c.n_tiles());
+  c.tile.row_tiles = static_cast<i32>(ceil_div(c.n_tiles(), c.schedule.n_slices));
+  c.tile.columns = static_cast<i32>(8 * random.range(1, 16));
+  c.loads.stages = static_cast<i32>(random.range(1, 5));
+  c.loads.stage_blocks = static_cast<i32>(random.range(1, 4));
+  const std::string name = tile_name(c);
+  const bool fits =
+      !gemm_dequant_candidates(problem, llvm::cantFail(find_target("h200")), {name, 1}).empty();
+  return fits ? name : "";
+}
+
+// Few multiply-adds, so that the simulator runs the sizes as they are.
+TiledLinear random_linear(Random& random) {
+  constexpr i64 kWork = 1'800'000;
+  const char* types[] = {"i4", "u4", "i8"};
+  TiledLinear t;
+  t.dual = random.chance(30);
+  t.batch = random.chance(20) ? random.range(2, 3) : 1;
+  t.rows = random.chance(50) ? random.range(1, 64) : random.range(65, 600);
+  const i64 most = kWork / (t.rows * t.batch * (t.dual ? 2 : 1));
+  Linear& l = t.linear;
+  l.family = "gemm_dequant";
+  l.q = random.pick<const char*>(types);
+  l.x = random.chance(50) ? "bf16" : "f16";
+  l.scale = random.chance(30) ? "f32" : l.x;
+  l.zero = random.chance(50);
+  l.n = random.range(1, std::min<i64>(most / 32, 400));
+  l.k = 32 * random.range(1, std::clamp<i64>(most / l.n / 32, 1, 64));
+  l.columns = random.chance(30) ? l.k : 32 * random.range(1, 6);
+  l.m = fmt::format("{}", t.rows);
+  for (int i = 0; i < 200 && t.tile.empty(); ++i) t.tile = random_tile(t, random);
+  return t;
+}
+
+// A matrix for each batch entry, or one; a dual GEMM or one product.
+std::string text_of(const TiledLinear& t) {
+  const Linear& l = t.linear;
+  const std::string of = t.batch > 1 ? fmt::format("{}, ", t.batch) : "";
+  const std::string label = t.batch > 1 ? "b" : "";
+  const Weight g = weight(l, "g", of), u = weight(l, "u", of);
+  const auto product = [&](const Weight& w) {
+    return fmt::format("contract \"{0}mk,{0}nk->{0}mn\"(x, {1})", label, w.dequant);
+  };
+  return fmt::format(
+      "chain a(input x: {0}[{1}{2}, {3}] align 16, {4}{5}, weight b: f32[{6}] align 4,\n"
+      "        input r: {0}[{1}{2}, {6}] align 2) {{\n"
+      "  y = add({7}, b)\n{8}  h = add({9}, r)\n  return h: {0} align 2 }}",
+      l.x, of, l.m, l.k, g.parameters, t.dual ? ",\n  " + u.parameters : "", l.n, product(g),
+      t.dual ? fmt::format("  w = {}\n", product(u)) : "", t.dual ? "mul(relu(y), w)" : "y");
+}
+
+// Forced tiles, over M 1 to 600.
+void add_tiled_cases(std::vector<WrittenCase>& cases) {
+  Random random(20);
+  for (int i = 0; i < 64; ++i) {
+    const TiledLinear t = random_linear(random);
+    if (t.tile.empty()) continue;
+    const Linear& l = t.linear;
+    WrittenCase made =
+        made_of(fmt::format("{} x {} {}x{}x{} groups of {} zero {} dual {} batch {}", l.q, l.x, l.m,
+                            l.n, l.k, l.columns, l.zero, t.dual, t.batch),
+                text_of(t));
+    made.tile = t.tile;
+    made.name += t.tile;
+    made.family = l.family;
+    cases.push_back(std::move(made));
+  }
+}
+
+// The planner's choice within the family.
+void add_any_m_cases(std::vector<WrittenCase>& cases) {
+  const auto add = [&](WrittenCase made) {
+    made.name += " of any M";
+    made.family = "gemm_dequant";
+    cases.push_back(std::move(made));
+  };
+  const auto of = [](const char* q, i64 m) {
+    Linear l = {.q = q, .m = fmt::format("{}", m), .n = 1000, .k = 1056};
+    l.family = "gemm_dequant";
+    return l;
+  };
+  for (const char* q : {"i4", "u4", "i8"}) {
+    for (const i64 m : {33, 40, 64, 100, 128, 200, 300, 513, 1000, 2048}) {
+      Linear l = of(q, m);
+      l.zero = m % 3 == 0;
+      l.x = m % 8 == 0 ? "f16" : "bf16";
+      l.columns = m % 5 == 0 ? 1056 : m < 100 ? 32 : 128;
+      add(made(fmt::format("M {}", m), l));
+    }
+    Linear symbol = of(q, 0);
+    symbol.m = "M", symbol.most = 300, symbol.n = 97, symbol.k = 352;
+    add(made("every size of M", symbol, "", {0, 1, 31, 32, 33, 64, 65, 128, 129, 299, 300}));
+    Linear small = of(q, 40);
+    small.zero = true, small.n = 70, small.k = 544;
+    add(made_of(fmt::format("pair {}", q), pair(small)));
+    add(made_of(fmt::format("three in one launch {}", q), side_by_side(small)));
+    add(made_of(fmt::format("batch {}", q), batch(small, "3, 40", "bmk,bnk->bmn")));
+    add(made_of(fmt::format("one x of a batch {}", q), batch(small, "40", "mk,bnk->bmn")));
+    small.role = "input";
+    add(made(fmt::format("not a weight {}", q), small));
+    small.role = "weight", small.strides = " strides[1, 72]";
+    add(made(fmt::format("scales by group, then row {}", q), small));
+  }
+}
+
 std::vector<i64> counted(i64 last) {
   std::vector<i64> values;
   for (i64 i = 0; i <= last; ++i) values.push_back(i);
@@ -179,7 +315,80 @@ std::vector<WrittenCase> dequant_cases() {
       cases.push_back(made("", {.q = q, .m = "8", .n = 70, .k = 1440}, tile));
   }
   add_group_cases(cases);
+  add_tiled_cases(cases);
+  add_any_m_cases(cases);
   return cases;
+}
+
+std::vector<WrittenCase> dequant_sanitizer_cases() {
+  return {
+      {"skinny_dequant",
+       "chain a(input x: bf16[5, 544], weight q: i4[40, 544] packed, weight s: bf16[40, 5],\n"
+       "        weight z: i8[40, 5]) {\n"
+       "  w = dequant(q, s, z) block (1, 128)\n"
+       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+       {},
+       {},
+       0,
+       "",
+       "skinny_dequant"},
+      {"skinny_dequant, cluster",
+       "chain a(input x: f16[5, 544], weight q: i8[40, 544] packed, weight s: f32[40, 1]) {\n"
+       "  w = dequant(q, s) block (1, 544)\n"
+       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f16 }",
+       {},
+       {},
+       0,
+       "dequant2t1s2b1x1b2c2"},
+      {"skinny_dequant, pair",
+       "chain a(input x: bf16[5, 544], weight q: i4[40, 544] packed, weight s: bf16[40, 5],\n"
+       "        weight p: i4[40, 544] packed, weight t: bf16[40, 5]) {\n"
+       "  g = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 128))\n"
+       "  u = contract \"mk,nk->mn\"(x, dequant(p, t) block (1, 128))\n"
+       "  y = mul(silu(g), u)\n  return y: bf16 }",
+       {},
+       {},
+       0,
+       "",
+       "skinny_dequant"},
+      {"skinny_dequant, experts",
+       "chain a(input x: bf16[40, 544], weight q: i4[3, 40, 544] packed,\n"
+       "        weight s: bf16[3, 40, 5], input e: i32[3]) {\n"
+       "  w = dequant(q, s) block (1, 128)\n"
+       "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  return y: bf16 }",
+       {},
+       {{20, 20, 37}}},
+      {"gemm_dequant",
+       "chain a(input x: bf16[40, 544], weight q: i4[40, 544] packed, weight s: bf16[40, 5],\n"
+       "        weight z: i8[40, 5]) {\n"
+       "  w = dequant(q, s, z) block (1, 128)\n"
+       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+       {},
+       {},
+       0,
+       "packed1t3x40s2b2",
+       "gemm_dequant"},
+      {"gemm_dequant, cluster",
+       "chain a(input x: f16[40, 544], weight q: i8[40, 544] packed, weight s: f32[40, 1]) {\n"
+       "  w = dequant(q, s) block (1, 544)\n"
+       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f16 }",
+       {},
+       {},
+       0,
+       "packed2t3x24s2b2c2",
+       "gemm_dequant"},
+      {"gemm_dequant, pair",
+       "chain a(input x: bf16[40, 544], weight q: i4[40, 544] packed, weight s: bf16[40, 5],\n"
+       "        weight p: i4[40, 544] packed, weight t: bf16[40, 5]) {\n"
+       "  g = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 128))\n"
+       "  u = contract \"mk,nk->mn\"(x, dequant(p, t) block (1, 128))\n"
+       "  y = mul(silu(g), u)\n  return y: bf16 }",
+       {},
+       {},
+       0,
+       "packed2t2x40s2b2",
+       "gemm_dequant"},
+  };
 }
 
 }  // namespace catenary::gpu_suite

@@ -184,7 +184,7 @@ const std::vector<WrittenCase>& written_cases() {
 }
 
 const std::vector<WrittenCase>& sanitizer_cases() {
-  static const std::vector<WrittenCase> cases = {
+  static const std::vector<WrittenCase> others = {
       {"rows reduced",
        "chain a(input x: bf16[136, 72], weight w: bf16[3, 64, 72]) {\n"
        "  h = contract \"mk,jck->mjc\"(x, w)\n  s = reduce_max \"mjc->mj\"(abs(h))\n"
@@ -202,36 +202,6 @@ const std::vector<WrittenCase>& sanitizer_cases() {
        0,
        "",
        "gemm_sm90"},
-      {"skinny_dequant",
-       "chain a(input x: bf16[5, 544], weight q: i4[40, 544] packed, weight s: bf16[40, 5],\n"
-       "        weight z: i8[40, 5]) {\n"
-       "  w = dequant(q, s, z) block (1, 128)\n"
-       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
-       {},
-       {}},
-      {"skinny_dequant, cluster",
-       "chain a(input x: f16[5, 544], weight q: i8[40, 544] packed, weight s: f32[40, 1]) {\n"
-       "  w = dequant(q, s) block (1, 544)\n"
-       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: f16 }",
-       {},
-       {},
-       0,
-       "dequant2t1s2b1x1b2c2"},
-      {"skinny_dequant, pair",
-       "chain a(input x: bf16[5, 544], weight q: i4[40, 544] packed, weight s: bf16[40, 5],\n"
-       "        weight p: i4[40, 544] packed, weight t: bf16[40, 5]) {\n"
-       "  g = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 128))\n"
-       "  u = contract \"mk,nk->mn\"(x, dequant(p, t) block (1, 128))\n"
-       "  y = mul(silu(g), u)\n  return y: bf16 }",
-       {},
-       {}},
-      {"skinny_dequant, experts",
-       "chain a(input x: bf16[40, 544], weight q: i4[3, 40, 544] packed,\n"
-       "        weight s: bf16[3, 40, 5], input e: i32[3]) {\n"
-       "  w = dequant(q, s) block (1, 128)\n"
-       "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  return y: bf16 }",
-       {},
-       {{20, 20, 37}}},
       {"pointwise, vectors",
        "chain a(input x: bf16[33, 64], weight b: bf16[64]) {\n"
        "  y = gelu(add(x, b))\n  return y: bf16 }",
@@ -487,6 +457,11 @@ const std::vector<WrittenCase>& sanitizer_cases() {
        {},
        {}},
   };
+  static const std::vector<WrittenCase> cases = [] {
+    std::vector<WrittenCase> all = others;
+    for (WrittenCase& more : dequant_sanitizer_cases()) all.push_back(std::move(more));
+    return all;
+  }();
   return cases;
 }
 
