@@ -115,15 +115,6 @@ inline constexpr Mutant kGemmDequantMutants[] = {
      .text = "      mbarrier_wait(Stages::empty(i), Stages::phase(i) ^ 1);\n",
      .in_place = "",
      .faults = "barrier race copy_in_flight transaction outstanding phase"},
-    {.name = "gemm_dequant_empty_without_load_barrier",
-     .planted = "a lane of the load warp waits for a phase after the next one has completed",
-     .base = kGemmDequant,
-     .file = kGemmDequantLoadFile,
-     .text =
-         "      // All lanes arrive: none waits for this phase after the next one has completed.\n"
-         "      warp_barrier();\n",
-     .in_place = "",
-     .faults = "phase deadlock"},
     {.name = "gemm_dequant_empty_phase_of_this_fill",
      .planted = "the load warp waits for the phase that it begins",
      .base = kGemmDequant,
