@@ -259,7 +259,8 @@ TEST_CASE("what of dequantised weights of groups no kernel reads is refused by o
             "the last two labels of 'q' are not one of the result's columns and the summed one"},
            {"x: bf16[4, 64]", "q: i4[3, 64]", "s: bf16[3, 1]", "\"mk,bk->mb\"(x, w)", ""},
            {"x: bf16[99, 64]", "q: i4[3, 40, 64]", "s: bf16[3, 40, 1]",
-            "\"mk,enk->mn\"(x, w) ragged m by e over e", ""},
+            "\"mk,enk->mn\"(x, w) ragged m by e over e",
+            "K is 64: it takes 129 columns or more"},
            {"x: bf16[3, 40, 64]", "q: i4[50, 64]", "s: bf16[50, 1]",
             "\"mk,enk->mn\"(w, x) ragged m by e over e",
             "the operand with ragged rows is dequantised"}}) {

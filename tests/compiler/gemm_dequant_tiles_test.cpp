@@ -62,7 +62,7 @@ std::vector<Layer> layers() {
   for (const DType q : {DType::kI4, DType::kU4, DType::kI8}) {
     for (const i64 m : {1, 17, 40, 64, 128, 300, 2048}) {
       for (const auto& [n, k] : std::vector<std::pair<i64, i64>>{
-               {4096, 4096}, {2880, 5120}, {18944, 3584}, {1000, 1056}, {17, 32}, {37888, 14336}}) {
+               {4096, 4096}, {2880, 5120}, {18944, 3584}, {1000, 1056}, {17, 160}, {37888, 14336}}) {
         all.push_back({q, m, n, k, 128});
         all.push_back({q, m, n, k, 32, true});
         all.push_back({q, m, n, k, k});
@@ -73,7 +73,7 @@ std::vector<Layer> layers() {
   for (const i64 m : {5, 64, 200}) {
     for (const bool dual : {false, true}) {
       for (const auto& [n, k] :
-           std::vector<std::pair<i64, i64>>{{768, 2048}, {17, 96}, {4096, 4096}}) {
+           std::vector<std::pair<i64, i64>>{{768, 2048}, {17, 224}, {4096, 4096}}) {
         all.push_back({DType::kI4, m, n, k, 128, true, dual, 8});
       }
     }
@@ -205,11 +205,12 @@ TEST_CASE("names that do not hold the layer are no candidates") {
             .empty());
 }
 
-TEST_CASE("a single stage holds a whole slice of K") {
+TEST_CASE("a CTA has two k-tiles, and a stage for each of two") {
   const Layer l{DType::kI4, 64, 4096, 256};
-  CHECK(candidates(l, "h200", "packed2t8x64s1b4").size() == 1);
-  CHECK(candidates(l, "h200", "packed2t8x64s1b2c2").size() == 1);
+  CHECK(candidates(l, "h200", "packed2t8x64s2b2").size() == 1);
   CHECK(candidates(l, "h200", "packed2t8x64s1b2").empty());
+  CHECK(candidates(l, "h200", "packed2t8x64s2b4").empty());
+  CHECK(candidates(l, "h200", "packed2t8x64s2b2c2").empty());
 }
 
 TEST_CASE("slices of N differ by one row tile at most") {

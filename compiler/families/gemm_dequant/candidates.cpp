@@ -34,11 +34,10 @@ int resident_ctas(const Target& target, GemmDequantConfig c) {
   return 0;
 }
 
-// Every CTA has a k-tile and a row tile, and a second stage where it has several k-tiles: a stage
-// is released after the next one has arrived.
+// Every CTA has a row tile and two k-tiles: a stage is released after the next one has arrived, and
+// of one k-tile ptxas makes no loop, and finds no registers for its MMAs.
 bool holds(const GemmDequantConfig& c) {
-  const bool one_k_tile = ceil_div(c.k_tiles(), c.k_slices()) == 1;
-  return (c.loads.stages > 1 || one_k_tile) && c.k_tiles() >= c.k_slices() && c.runs() <= 32 &&
+  return c.loads.stages > 1 && c.k_tiles() / c.k_slices() > 1 && c.runs() <= 32 &&
          c.tile.columns <= 256 && c.schedule.warpgroups % c.num_accumulators() == 0 &&
          c.fragments() * c.loads.stage_blocks % 2 == 0 && c.schedule.n_slices <= c.n_tiles() &&
          c.tile.row_tiles == ceil_div(c.n_tiles(), c.schedule.n_slices);

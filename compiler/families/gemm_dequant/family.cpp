@@ -148,6 +148,10 @@ class GemmDequantFamily final : public ContractionFamily {
         (p.ragged.kind != Ragged::kMGrouped || p.ragged.num_groups <= 0))
       return {"it takes groups of rows of the activations, one or more"};
     if (std::string refusal = dequant_size_refusal(p); !refusal.empty()) return {refusal};
+    // A CTA has two k-tiles of two K blocks or more.
+    constexpr i64 kLeastColumns = 2 * kPackedColumns + 1;
+    if (p.space.k.size < kLeastColumns)
+      return {fmt::format("K is {}: it takes {} columns or more", p.space.k.size, kLeastColumns)};
     if (p.space.m.size <= 0 || p.space.m.size > kMaxRows)
       return {fmt::format("M is {}: it takes 1 to {} rows", p.space.m.size, kMaxRows)};
     const MatrixOperand& x = p.a[0].memory;
