@@ -21,6 +21,7 @@ Tensor = torch.Tensor
 
 _TILE_ROWS, _TILE_COLUMNS = 16, 64  # of the packed layout: templates/shared/packed_weight.h
 _KERNEL_COLUMNS = 32  # kernels need multiples of it for k, and for a group unless it is a whole row
+_FEW_ROWS, _FEW_COLUMNS = 32, 128  # kernels for more rows need more columns
 _is_dynamo_compiling = torch.compiler.is_dynamo_compiling
 
 
@@ -41,14 +42,19 @@ class Kind:
         whole = self.group >= self.columns
         return self.columns % _KERNEL_COLUMNS == 0 and (whole or self.group % _KERNEL_COLUMNS == 0)
 
+    def takes(self, x: Tensor) -> bool:
+        """Whether kernels multiply x by it."""
+        return self.has_kernel and (self.columns > _FEW_COLUMNS or x.numel() <= _FEW_ROWS * self.columns)
+
 
 def quantized_linear(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | None = None, bias: Tensor | None = None,
                      activation: str | None = None, *, weight_dtype: str = "i4",
                      group: int | None = None) -> Tensor:  # fmt: skip
     """activation(x ((q - zero) * scale)^T + bias), in one kernel that reads the packed weight.
 
-    On a GPU without kernels (they are for compute capability 9.0), and where k or the group is no multiple of 32, the
-    weight is dequantised to x's dtype, and `torch.nn.functional.linear` multiplies.
+    On a GPU without kernels (they are for compute capability 9.0), where k or the group is no multiple of 32, and with
+    more than 32 rows where k is 128 or less, the weight is dequantised to x's dtype, and `torch.nn.functional.linear`
+    multiplies.
 
     Args:
         x: bf16 or f16 [..., k]; under autocast its dtype.
@@ -140,7 +146,7 @@ def _product(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | None, bias
              name: str | None) -> Tensor:  # fmt: skip
     if x.numel() == 0:
         return x.new_zeros((*x.shape[:-1], kind.rows))
-    if not kind.has_kernel or not _device_has_kernels(x.device.type, x.device.index or 0):
+    if not kind.takes(x) or not _device_has_kernels(x.device.type, x.device.index or 0):
         wide = _weight(weight, scale, zero, kind, x.dtype)
         y = torch.nn.functional.linear(x, wide, bias)
         return y if name is None else chain_activation(name, y)
@@ -151,7 +157,7 @@ def _product(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | None, bias
     compiling = _is_dynamo_compiling()
     y = None if compiling else operators._direct(key, tuple(tensors))
     if y is None:
-        if operators.in_functorch():  # MOST_ROWS is about the rows of all samples
+        if operators.in_functorch():  # samples are rows
             y = _in_transform(x, weight, scale, zero, bias, kind.dtype, kind.rows, kind.columns, kind.group)
             return y if name is None else chain_activation(name, y)
         y = operators.run_one(key, tensors) if compiling else operators.dispatch_one(key, tensors)

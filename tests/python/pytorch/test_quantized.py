@@ -162,17 +162,22 @@ def test_no_rows(device, shape):
 
 
 def test_one_operator_computes_any_number_of_rows(device, monkeypatch):
-    q, s, _, _ = weight(device=device)
+    q, s, _, _ = weight(k=256, device=device)
     calls, unpack = [], quantized.unpack
     monkeypatch.setattr(quantized, "unpack", lambda *a: calls.append(a) or unpack(*a))
     for rows in (1, 32, 33, 200):
-        ct.quantized_linear(torch.randn(rows, 128, device=device, dtype=torch.bfloat16), q, s)
+        ct.quantized_linear(torch.randn(rows, 256, device=device, dtype=torch.bfloat16), q, s)
     if device.type == "cpu" or torch.cuda.get_device_capability(device) == (9, 0):
         assert not calls
-    x = torch.randn(40, 128, device=device, dtype=torch.bfloat16, requires_grad=True)
+    x = torch.randn(40, 256, device=device, dtype=torch.bfloat16, requires_grad=True)
     calls.clear()
     ct.quantized_linear(x, q, s).sum().backward()
     assert calls  # the gradient of x dequantises
+    calls.clear()
+    few = weight(device=device)  # kernels take 32 rows of so few columns
+    for rows, unpacked in ((32, 0), (33, 1)):
+        ct.quantized_linear(torch.randn(rows, 128, device=device, dtype=torch.bfloat16), few[0], few[1])
+        assert len(calls) >= unpacked
     calls.clear()
     odd = weight(k=120, group=24, device=device)  # kernels take groups of 32 columns
     ct.quantized_linear(torch.randn(1, 120, device=device, dtype=torch.bfloat16), odd[0], odd[1])
@@ -275,7 +280,7 @@ def test_compile_fullgraph(device, near, rows):
 
 
 def test_compile_with_dynamic_rows(device, near):
-    q, s, z, real = weight(zero=True, device=device)
+    q, s, z, real = weight(k=256, zero=True, device=device)
     graphs = []
 
     def backend(graph, _):
@@ -284,7 +289,7 @@ def test_compile_with_dynamic_rows(device, near):
 
     compiled = torch.compile(lambda x: ct.quantized_linear(x, q, s, z), backend=backend, fullgraph=True, dynamic=True)
     for rows in (2, 3, 17, 32, 33, 50, 130):
-        x = torch.randn(rows, 128, device=device, dtype=torch.bfloat16)
+        x = torch.randn(rows, 256, device=device, dtype=torch.bfloat16)
         near(compiled(x), x.double() @ real.t(), torch.bfloat16, factor=2.0)
     assert len(graphs) == 1
     assert torch.ops.catenary.run1.default in graphs[0]
