@@ -78,7 +78,7 @@ constexpr const char* kColumnScales = "weight t: f32[3, 3]";
 TEST_CASE("every schedule, with tiles of one block of columns and of two, in both orders") {
   std::vector<Case> cases;
   const std::pair<const char*, int> tiles[] = {
-      {"256x128x128g2", 1}, {"128x128x128g2", 1}, {"128x184x128g2", 1}, {"64x192x128p2", 1},
+      {"256x128x128g2", 1}, {"128x128x128g2", 1}, {"128x184x128g2s3", 1}, {"64x192x128p2", 1},
       {"64x128x128p2", 2},  {"128x64x128p2", 2},  {"64x128x128g1", 2},  {"64x64x128g1", 2}};
   for (const auto& [tile, sets] : tiles) {
     // One, two and five k-tiles, the last one partial.
@@ -96,7 +96,7 @@ TEST_CASE("real data is inside the interval, scales of zero among it") {
   for (const FillKind fill : {FillKind::kNormal, FillKind::kPositive, FillKind::kSparse}) {
     for (const Order order : {Order::kColumnsInside, Order::kRowsInside}) {
       cases.push_back({"normal", blocks({}, order), "256x128x128g2", fill});
-      cases.push_back({"normal 192", blocks({}, order), "128x184x128g2", fill});
+      cases.push_back({"normal 192", blocks({}, order), "128x184x128g2s3", fill});
       cases.push_back({"e5m2", blocks({}, order, "e5m2"), "", fill});
     }
     cases.push_back({"few", blocks({9, 200, 1200}), "", fill});
@@ -109,7 +109,7 @@ TEST_CASE("NaN of a scale, and of an operand, reaches the rows or columns of its
   run_tiles(
       {{"nan in the scales of x", planted(kRowScales, kColumnScales), "", FillKind::kNanPlant},
        {"nan in the scales of w", planted(kColumnScales, kRowScales), "", FillKind::kNanPlant},
-       {"nan 192", planted(kColumnScales, kRowScales), "128x184x128g2", FillKind::kNanPlant},
+       {"nan 192", planted(kColumnScales, kRowScales), "128x184x128g2s3", FillKind::kNanPlant},
        {"nan in x", blocks({}), "", FillKind::kNanPlant},
        {"inf e5m2", blocks({}, Order::kRowsInside, "e5m2"), "", FillKind::kInfPlant}});
 }
@@ -127,7 +127,7 @@ TEST_CASE("results beyond the range are the largest finite value") {
 
 TEST_CASE("ragged rows, scales by group, rows of no group") {
   std::vector<Case> cases;
-  for (const char* tile : {"", "64x128x128p2", "128x128x128g2", "128x184x128g2", "64x64x128g1"}) {
+  for (const char* tile : {"", "64x128x128p2", "128x128x128g2", "128x184x128g2s3", "64x64x128g1"}) {
     cases.push_back({fmt::format("experts {}", tile), experts("", ""), tile});
     cases.push_back({fmt::format("experts, rows inside {}", tile),
                      experts(" strides[1, 204]", " strides[20, 1, 4]"), tile});
@@ -180,7 +180,7 @@ TEST_CASE("blocks of all of K, of several k-tiles, of all rows; the weight on th
   run_tiles(
       {{"all of K", with("input s: f32[70, 1], weight t: f32[3, 1]", "(1, 592)", "(128, 592)"), ""},
        {"two k-tiles", with("input s: f32[70, 3], weight t: f32[2, 5]", "(1, 256)", "(256, 128)"),
-        "128x184x128g2"},
+        "128x184x128g2s3"},
        {"two k-tiles 128",
         with("input s: f32[70, 3], weight t: f32[2, 5]", "(1, 256)", "(256, 128)"), "64x128x128p2"},
        {"one of each", with("input s: f32[1, 1], weight t: f32[1, 5]", "(70, 592)", "(328, 128)"),

@@ -37,8 +37,8 @@ inline constexpr MutantBase kQuantisedMutantBases[] = {
     // Tiles of one block of columns, of two, and of a part of the last.
     {.name = "sm90 fp8 blocks",
      .chain =
-         "chain a(input x: e4m3[300, 560], input s: f32[300, 5], weight w: e4m3[400, 560],\n"
-         "        weight t: f32[4, 5]) {\n"
+         "chain a(input x: e4m3[300, 560], input s: f32[300, 5], weight w: e4m3[376, 560],\n"
+         "        weight t: f32[3, 5]) {\n"
          "  y = contract \"mk,nk->mn\"(dequant(x, s) block (1, 128), dequant(w, t) block (128, "
          "128))\n  return y: f32 }",
      .tile = "128x184x128g2s3",
@@ -173,8 +173,8 @@ inline constexpr MutantBase kQuantisedMutantBases[] = {
      .tile = "packed1t3x24s2b2"},
     {.name = "gemm_dequant after a kernel",
      .chain =
-         "chain a(input x: bf16[20, 416], weight q: i4[64, 416] packed, weight s: bf16[64, 1],\n"
-         "        weight p: i4[64, 64] packed, weight t: bf16[64, 2], input r: f32[20, 64]) {\n"
+         "chain a(input x: bf16[20, 416], weight q: i4[192, 416] packed, weight s: bf16[192, 1],\n"
+         "        weight p: i4[64, 192] packed, weight t: bf16[64, 6], input r: f32[20, 64]) {\n"
          "  h = cast(contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 416)), bf16)\n"
          "  y = add(contract \"mk,nk->mn\"(h, dequant(p, t) block (1, 32)), r)\n  return y: f32 }",
      .tile = "packed1t4x24s2b2"},

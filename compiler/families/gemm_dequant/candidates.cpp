@@ -22,6 +22,12 @@ constexpr int kClusters[] = {1, 2, 4, 8};
 constexpr i32 kMostColumns = 128;
 constexpr int kMostStages = 8;
 
+// With fewer registers at launch ptxas serialises MMAs (C7512) or finds none for one (C7602),
+// though setmaxnreg gives the warp more.
+i32 least_launch_registers(const GemmDequantConfig& c) {
+  return std::max(64, c.tile.columns / 2 + 40);
+}
+
 // CTAs per SM whose sums fit the registers that they share; 0: the config does not fit.
 int resident_ctas(const Target& target, GemmDequantConfig c) {
   if (c.smem_bytes() > target.smem_per_cta) return 0;
@@ -29,6 +35,7 @@ int resident_ctas(const Target& target, GemmDequantConfig c) {
   for (int ctas = static_cast<int>(std::min({by_smem, i64{2048} / c.threads(), i64{4}})); ctas > 0;
        --ctas) {
     c.schedule.ctas_per_sm = ctas;
+    if (c.launch_registers() < least_launch_registers(c)) continue;
     if (c.mma_registers() >= estimated_registers(c)) return ctas;
   }
   return 0;
