@@ -79,23 +79,15 @@ void add_slots_of_part(const KernelPlan& kernel, std::set<i32>& all, std::set<i3
     if (skinny->dual) all.insert(skinny->w2.slot);
     if (skinny->ragged.kind != Ragged::kNone) all.insert(skinny->ragged.group_ends_slot);
   }
+  const auto add_weights = [&](const auto& c) {
+    for (const DequantOperand* w : {&c.w, c.dual ? &c.w2 : &c.w})
+      all.insert({w->slot, w->scale.slot, w->has_zero ? w->zero.slot : w->slot});
+    if (c.has_groups()) all.insert(c.ragged.group_ends_slot);
+  };
+  if (const auto* dequant = kernel.config.get_if<GemmDequantConfig>()) add_weights(*dequant);
   if (const auto* dequant = kernel.config.get_if<SkinnyDequantConfig>()) {
     all.insert(dequant->x.slot);
-    for (int i = 0; i < dequant->num_accumulators(); ++i) {
-      const DequantOperand w = dequant->weight(i);
-      all.insert({w.slot, w.scale.slot});
-      if (w.has_zero) all.insert(w.zero.slot);
-    }
-    if (dequant->has_groups()) all.insert(dequant->ragged.group_ends_slot);
-  }
-  if (const auto* dequant = kernel.config.get_if<GemmDequantConfig>()) {
-    for (const DequantOperand* weight : {&dequant->w, &dequant->w2}) {
-      if (weight == &dequant->w2 && !dequant->dual) continue;
-      const DequantOperand& w = *weight;
-      all.insert({w.slot, w.scale.slot});
-      if (w.has_zero) all.insert(w.zero.slot);
-    }
-    if (dequant->has_groups()) all.insert(dequant->ragged.group_ends_slot);
+    add_weights(*dequant);
   }
   for (const MapBinding& map : kernel.maps) all.insert(map.slot);
   if (const auto* mapped = kernel.config.get_if<GemmSm90Config>()) {

@@ -43,6 +43,11 @@ constexpr const char* kPacked =
     "  w = dequant(q, s, z) block (1, 128)\n  y = contract \"mk,nk->mn\"(x, w)\n"
     "  return y: f16\n}\n";
 
+constexpr const char* kPackedRows =
+    "chain rows[M in 33..200](input x: bf16[M, 512], weight q: i4[256, 512] packed,\n"
+    "    weight s: bf16[256, 4]) {\n"
+    "  y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 128))\n  return y: bf16\n}\n";
+
 // The valid chains of a folder. Some of tests/chains are not.
 std::vector<VerifiedChain> chains_in(const char* folder) {
   std::vector<VerifiedChain> chains;
@@ -62,7 +67,8 @@ std::vector<VerifiedChain> chains_in(const char* folder) {
 // The chains of the examples, fp8 and quantised weights among others, and forward and backward
 // chains of layers; each once.
 std::vector<VerifiedChain> all_chains() {
-  std::vector<VerifiedChain> chains = {chain_of(kPacked), chain_of(kExperts)};
+  std::vector<VerifiedChain> chains = {chain_of(kPacked), chain_of(kPackedRows),
+                                       chain_of(kExperts)};
   for (const char* folder : {"/examples", "/tests/chains"}) {
     for (VerifiedChain& chain : chains_in(folder)) chains.push_back(std::move(chain));
   }
