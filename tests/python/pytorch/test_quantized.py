@@ -173,15 +173,11 @@ def test_one_operator_computes_any_number_of_rows(device, monkeypatch):
     calls.clear()
     ct.quantized_linear(x, q, s).sum().backward()
     assert calls  # the gradient of x dequantises
-    calls.clear()
-    few = weight(device=device)  # kernels take 32 rows of so few columns
-    for rows, unpacked in ((32, 0), (33, 1)):
-        ct.quantized_linear(torch.randn(rows, 128, device=device, dtype=torch.bfloat16), few[0], few[1])
-        assert len(calls) >= unpacked
-    calls.clear()
-    odd = weight(k=120, group=24, device=device)  # kernels take groups of 32 columns
-    ct.quantized_linear(torch.randn(1, 120, device=device, dtype=torch.bfloat16), odd[0], odd[1])
-    assert len(calls) == 1
+    for rows, k, group in ((33, 128, 32), (1, 120, 24)):  # kernels take 32 rows of few columns, groups of 32 columns
+        odd = weight(k=k, group=group, device=device)
+        calls.clear()
+        ct.quantized_linear(torch.randn(rows, k, device=device, dtype=torch.bfloat16), odd[0], odd[1])
+        assert len(calls) == 1
 
 
 def test_views_of_x(device, near):
@@ -288,11 +284,9 @@ def test_compile_with_dynamic_rows(device, near):
         return graph
 
     compiled = torch.compile(lambda x: ct.quantized_linear(x, q, s, z), backend=backend, fullgraph=True, dynamic=True)
-    for rows in (2, 3, 17, 32, 33, 50, 130):
-        x = torch.randn(rows, 256, device=device, dtype=torch.bfloat16)
+    for x in (torch.randn(n, 256, device=device, dtype=torch.bfloat16) for n in (2, 3, 17, 32, 33, 50, 130)):
         near(compiled(x), x.double() @ real.t(), torch.bfloat16, factor=2.0)
-    assert len(graphs) == 1
-    assert torch.ops.catenary.run1.default in graphs[0]
+    assert len(graphs) == 1 and torch.ops.catenary.run1.default in graphs[0]
 
 
 def test_export(device):
