@@ -2,10 +2,10 @@
 // Quantised weights as operands of the families that read the packed layout.
 #pragma once
 
-#include <string>
+#include <algorithm>
 
 #include "compiler/emit/fields.h"
-#include "compiler/families/problem.h"
+#include "compiler/families/family.h"
 #include "shared/dequant_operand.h"
 
 namespace catenary {
@@ -21,10 +21,18 @@ Fields fields_of(const DequantOperand& w);
 // Replaces the slots of q, scale and zero.
 void renumber_slots(DequantOperand& w, llvm::function_ref<i32(i32)> renumber);
 
-// What of a dequantised operand the kernels do not read: a sentence; empty: they read all.
-std::string dequant_refusal(const ContractionProblem& problem, const ContractionOperand& w);
+// Whether the packed layout's kernels take the problem, but for the target, M and the activations.
+ContractionFamily::Support supports_dequant(const ContractionProblem& problem);
 
-// The same of N, K and the batch.
-std::string dequant_size_refusal(const ContractionProblem& problem);
+// `shared` is of all contractions side by side. `c`, with its tile, gets its share of their slices
+// of N, or as many as its row tiles need.
+template <class Config>
+void share_slices(Config& c, const Config& shared) {
+  const i64 share = shared.schedule.n_slices * c.n_tiles() * c.num_accumulators() /
+                    (shared.n_tiles() * shared.num_accumulators());
+  const i64 least = ceil_div(c.n_tiles(), shared.runs() / c.num_accumulators());
+  c.schedule.n_slices = std::clamp(share, least, c.n_tiles());
+  c.tile.row_tiles = static_cast<i32>(ceil_div(c.n_tiles(), c.schedule.n_slices));
+}
 
 }  // namespace catenary

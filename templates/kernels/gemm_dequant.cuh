@@ -150,10 +150,7 @@ CATENARY_DEVICE void check_gemm_dequant_config() {
   static_assert(kConfig.space.k.size % 32 == 0 && (kConfig.w.block_columns % 32 == 0 ||
                                                    kConfig.w.block_columns >= kConfig.space.k.size),
                 "32 columns have one scale");
-  static_assert(!kConfig.dual || (kConfig.w2.dtype == kConfig.w.dtype &&
-                                  kConfig.w2.block_columns == kConfig.w.block_columns &&
-                                  kConfig.w2.has_zero == kConfig.w.has_zero &&
-                                  kConfig.w2.scale.dtype == kConfig.w.scale.dtype),
+  static_assert(!kConfig.dual || have_one_form(kConfig.w, kConfig.w2),
                 "W2 has the dtypes and blocks of W");
   static_assert(!kConfig.has_groups() || !kConfig.loads.w_is_weight,
                 "the group of a CTA is known after the dependency wait");

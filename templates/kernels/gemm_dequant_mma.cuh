@@ -160,7 +160,8 @@ CATENARY_DEVICE void wgmma_dequant(float (&d)[kConfig.tile.columns / 2], const U
   }
 }
 
-// The sums of a thread: of each fragment, and those that wait for their scale.
+// The accumulators of a thread: scaled sums of each fragment, and open sums. An open sum is not
+// scaled yet.
 template <const GemmDequantConfig& kConfig>
 struct GemmDequantSums {
   static constexpr int kCount = kConfig.tile.columns / 2;

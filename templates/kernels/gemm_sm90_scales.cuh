@@ -128,10 +128,9 @@ struct TileScales<kConfig, true> {
   }
 
  private:
-  // Where the scales of block `block` of a group's B begin; for lanes without a row to store, those
-  // of the first block. An address that depends on the lane keeps the scales in registers of the
-  // lanes: ptxas moves others to uniform registers in the round that requests them, which then
-  // waits for all of its scales before its MMAs (RESULTS fp8-9).
+  // Where the scales of block `block` of a group's B begin. Lanes without a row to store read the
+  // first block: an address that depends on the lane keeps ptxas from uniform registers. A round
+  // that moves its scales to those waits for them before its MMAs (RESULTS fp8-9).
   template <BlockScales kScales, class P>
   CATENARY_DEVICE const u8* of_block(const P& params, u32 group, i64 block) const {
     const u8* const first = static_cast<const u8*>(params.ptr[kScales.slot]);

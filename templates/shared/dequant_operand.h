@@ -32,4 +32,10 @@ struct DequantOperand {
   constexpr bool operator==(const DequantOperand&) const = default;
 };
 
+// Have the two weights of a dual GEMM one form?
+constexpr bool have_one_form(const DequantOperand& w, const DequantOperand& w2) {
+  return w2.dtype == w.dtype && w2.block_columns == w.block_columns && w2.has_zero == w.has_zero &&
+         w2.scale.dtype == w.scale.dtype;
+}
+
 }  // namespace catenary

@@ -6,8 +6,8 @@
 
 namespace catenary {
 
-// The part of D that a CTA computes: up to row_tiles x 16 rows of W, and of W2, and `columns` rows
-// of X.
+// The part of D that a CTA computes. It has up to row_tiles x 16 rows of W, as many of W2, and
+// `columns` rows of X.
 struct GemmDequantTile {
   i32 row_tiles = 8;
   i32 columns = 64;  // N of the MMAs, a multiple of 8
@@ -49,8 +49,8 @@ struct GemmDequantConfig {
   constexpr i32 mma_warps() const { return schedule.warpgroups * 4; }
   constexpr i32 mma_threads() const { return schedule.warpgroups * 128; }
   constexpr i32 threads() const { return mma_threads() + 128; }
-  // Registers of a thread at launch, and those of an mma thread after setmaxnreg has moved the rest
-  // of the load warpgroup's to it.
+  // Registers of a thread at launch. setmaxnreg leaves a load thread kLoadRegisters, and gives the
+  // others to the mma warpgroups.
   static constexpr i32 kLoadRegisters = 32, kMostRegisters = 240;
   constexpr i32 launch_registers() const {
     return 65536 / (threads() * schedule.ctas_per_sm) / 8 * 8;

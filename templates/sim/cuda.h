@@ -49,8 +49,9 @@ inline constexpr catenary::sim::BlockSize blockDim;
 #define __global__
 #define __device__
 #define __forceinline__ inline
-// Kept for the simulator, which gives every CTA its share of an SM's registers: between "void" and
-// the kernel's name stand the end of another declaration and an object that keeps the bounds.
+// The simulator gives every CTA its share of an SM's registers, so it needs the bounds. The macro
+// is between "void" and the kernel's name. It ends a declaration, defines an object that keeps
+// the bounds, and begins the kernel's declaration again.
 #define CATENARY_BOUNDS_NAME(line) catenary_sim_bounds_##line
 #define CATENARY_BOUNDS(line, ...)                                                  \
   catenary_sim_unused();                                                            \

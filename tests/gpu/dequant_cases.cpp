@@ -150,7 +150,7 @@ void add_group_cases(std::vector<WrittenCase>& cases) {
   }
 }
 
-// Of a random case: its sizes, and a tile that holds them.
+// The sizes of a random case, and the name of a tile that fits them.
 struct TiledLinear {
   Linear linear;
   i64 rows = 1, batch = 1;

@@ -111,7 +111,7 @@ TEST_CASE(
       const Plan plan = planned(compiled.text, options);
       REQUIRE(family_name(first_kernel(plan)) == "gemm_sm90");
       jobs.push_back({emit(chain, plan, first_kernel(plan)), plan.target.arch, {}});
-      // Of a slice of two k-tiles no loop is left.
+      // ptxas unrolls the loop of a k-slice that has two k-tiles.
       scaled.push_back(config(plan).block_scaled && config(plan).k_slices() == 1);
       jobs.back().source.banner = tile.id.tile + " of " + chain.chain().name;
     }

@@ -18,8 +18,8 @@ struct Sm90Instruction {
   bool is_mma() const { return opcode() == 0x1f3; }          // QGMMA
   bool is_global_load() const { return opcode() == 0x181; }  // LDG
   bool is_branch() const { return opcode() == 0x147; }       // BRA
-  // Of the control bits: the barriers that must be free before it starts, a bit each, and the one
-  // that is taken until its result has arrived (7: none).
+  // Control bits. waits(): a bit for each scoreboard barrier that must be free before the start.
+  // takes(): the barrier that it holds until its result has arrived; 7: none.
   u32 waits() const { return high >> 52 & 63; }
   u32 takes() const { return high >> 46 & 7; }
   // Instructions from the one after a branch to its target.

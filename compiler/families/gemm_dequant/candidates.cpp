@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "compiler/families/dequant_operand.h"
 #include "compiler/families/gemm_dequant/cost.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -41,8 +42,8 @@ int resident_ctas(const Target& target, GemmDequantConfig c) {
   return 0;
 }
 
-// Every CTA has a row tile and two k-tiles: a stage is released after the next one has arrived, and
-// of one k-tile ptxas makes no loop, and finds no registers for its MMAs.
+// Every CTA has a row tile, two stages and two k-tiles. A stage is released after the next one has
+// arrived. ptxas unrolls a loop over one k-tile, and then serialises its MMAs (C7512).
 bool holds(const GemmDequantConfig& c) {
   return c.loads.stages > 1 && c.k_tiles() / c.k_slices() > 1 && c.runs() <= 32 &&
          c.tile.columns <= 256 && c.schedule.warpgroups % c.num_accumulators() == 0 &&
@@ -126,8 +127,8 @@ std::vector<i32> column_counts(const GemmDequantProblem& problem) {
   return counts;
 }
 
-// Numbers of slices of N to try: those that give each SM a whole number of CTAs, and those of whole
-// fragments.
+// Numbers of slices of N to try. Some give each SM a whole number of CTAs, up to kMostPerSm. The
+// others give each CTA whole fragments.
 std::vector<i64> slice_counts(const GemmDequantProblem& problem, const Target& target,
                               const GemmDequantConfig& c, i64 most_row_tiles) {
   constexpr i64 kMostPerSm = 4;
@@ -212,12 +213,7 @@ std::optional<Candidate> gemm_dequant_candidate_like(const GemmDequantProblem& p
   c.loads = shared.loads;
   c.loads.w_is_weight = w_is_weight;
   c.schedule = shared.schedule;
-  // Its share of the joint weight's slices, or as many as its row tiles need.
-  const i64 share = shared.schedule.n_slices * c.n_tiles() * c.num_accumulators() /
-                    (shared.n_tiles() * shared.num_accumulators());
-  const i64 least = ceil_div(c.n_tiles(), shared.runs() / c.num_accumulators());
-  c.schedule.n_slices = std::clamp(share, least, c.n_tiles());
-  c.tile.row_tiles = static_cast<i32>(ceil_div(c.n_tiles(), c.schedule.n_slices));
+  share_slices(c, shared);
   return as_candidate(problem, target, c, 1);
 }
 

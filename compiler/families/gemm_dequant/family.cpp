@@ -133,21 +133,9 @@ class GemmDequantFamily final : public ContractionFamily {
   }
 
   Support supports(const ContractionProblem& p, const Target& target) const override {
-    const bool reads = p.has_one_a() && !p.a[0].dequant && p.b[0].dequant && p.has_dequants_like(p);
-    if (!reads)
-      return {"it computes one product with a dequantised weight, or two over one A", true};
+    if (Support support = supports_dequant(p); !support) return support;
     if (target.arch != "sm_90a")
       return {fmt::format("it needs sm_90a, and {} is {}", target.name, target.arch)};
-    if (p.space.math != MathMode::kBF16 && p.space.math != MathMode::kF16)
-      return {"it multiplies quantised weights by bf16 and f16"};
-    if (p.num_column_sums() > 0) return {"it sums no rows", true};
-    if (p.row_squares) return {"it has no sums of squares of X", true};
-    if (p.formed) return {"it forms no X from what is in memory", true};
-    if (p.gain) return {"it multiplies X by no gain", true};
-    if (p.ragged.kind != Ragged::kNone &&
-        (p.ragged.kind != Ragged::kMGrouped || p.ragged.num_groups <= 0))
-      return {"it takes groups of rows of the activations, one or more"};
-    if (std::string refusal = dequant_size_refusal(p); !refusal.empty()) return {refusal};
     // A CTA has two k-tiles of two K blocks or more.
     constexpr i64 kLeastColumns = 2 * kPackedColumns + 1;
     if (p.space.k.size < kLeastColumns)
@@ -162,9 +150,6 @@ class GemmDequantFamily final : public ContractionFamily {
           fmt::format("TMA does not load activations with {}: align them and their rows to 16 "
                       "bytes",
                       limit)};
-    for (const ContractionOperand& w : p.b) {
-      if (std::string refusal = dequant_refusal(p, w); !refusal.empty()) return {refusal};
-    }
     return {};
   }
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "compiler/families/dequant_operand.h"
 #include "compiler/families/roofline.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/ADT/StringSet.h"
@@ -301,12 +302,7 @@ std::optional<Candidate> skinny_dequant_candidate_like(const SkinnyDequantProble
   c.loads = shared.loads;
   c.loads.w_is_weight = w_is_weight;
   c.schedule.cluster_k = shared.schedule.cluster_k;
-  // Its share of the joint weight's slices, or as many as its row tiles need.
-  const i64 share = shared.schedule.n_slices * c.n_tiles() * c.num_accumulators() /
-                    (shared.n_tiles() * shared.num_accumulators());
-  const i64 least = ceil_div(c.n_tiles(), shared.runs() / c.num_accumulators());
-  c.schedule.n_slices = std::clamp(share, least, c.n_tiles());
-  c.tile.row_tiles = static_cast<i32>(ceil_div(c.n_tiles(), c.schedule.n_slices));
+  share_slices(c, shared);
   return as_candidate(problem, target, c, 1);
 }
 

@@ -86,7 +86,6 @@ std::string config_text(const SkinnyDequantConfig& c) {
 
 // The sizes that the kernel takes.
 std::string size_refusal(const ContractionProblem& p) {
-  if (std::string refusal = dequant_size_refusal(p); !refusal.empty()) return refusal;
   if (rows_of_x(p) > kSkinnyDequantRows) {
     if (!has_groups(p))
       return fmt::format("M is {}: it takes at most {} rows", p.size.m, kSkinnyDequantRows);
@@ -120,26 +119,13 @@ class SkinnyDequantFamily final : public ContractionFamily {
   }
 
   Support supports(const ContractionProblem& p, const Target& target) const override {
-    const bool reads = p.has_one_a() && !p.a[0].dequant && p.b[0].dequant && p.has_dequants_like(p);
-    if (!reads)
-      return {"it computes one product with a dequantised weight, or two over one A", true};
+    if (Support support = supports_dequant(p); !support) return support;
     if (target.compute_capability() != 90)
       return {fmt::format("it needs sm_90, and {} is {}", target.name, target.arch)};
-    if (p.space.math != MathMode::kBF16 && p.space.math != MathMode::kF16)
-      return {"it multiplies quantised weights by bf16 and f16"};
-    if (p.num_column_sums() > 0) return {"it has no tiles whose rows it could sum", true};
-    if (p.row_squares) return {"it has no sums of squares of X", true};
-    if (p.formed) return {"it forms no X from what is in memory", true};
-    if (p.gain) return {"it multiplies X by no gain", true};
-    if (has_groups(p) && (p.ragged.kind != Ragged::kMGrouped || p.ragged.num_groups <= 0))
-      return {"it takes groups of rows of the activations, one or more"};
     if (std::string refusal = size_refusal(p); !refusal.empty()) return {refusal};
     const MatrixOperand& x = p.a[0].memory;
     if (!x.k_major || x.stride_k != 1 || x.copy_bytes != 16)
       return {"it reads rows of the activations in 16-byte vectors along K"};
-    for (const ContractionOperand& w : p.b) {
-      if (std::string refusal = dequant_refusal(p, w); !refusal.empty()) return {refusal};
-    }
     return {};
   }
 

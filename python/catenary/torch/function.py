@@ -280,7 +280,7 @@ def zeros_like_results(training: Training, outputs: Sequence[Any]) -> list[tuple
 
 
 def results_gradients(gradients: Sequence[Any], zeros: Sequence[tuple[Any, ...]]) -> list[torch.Tensor]:
-    """The gradients of the results, with zeros for those that have none. Saved values have none."""
+    """The gradients of the results. A missing one is zeros. Saved values have no gradient."""
     return [
         torch.zeros(shape, dtype=dtype, device=device) if gradient is None else gradient
         for gradient, (shape, dtype, device) in zip(gradients, zeros, strict=False)

@@ -17,7 +17,7 @@ CHAINS = 30
 
 
 class Maker:
-    """Texts of chains, of which the library refuses some."""
+    """Writes the text of a random chain. The library refuses some of them."""
 
     def __init__(self, chance):
         self.chance, self.symbol = chance, chance.random() < 0.6
