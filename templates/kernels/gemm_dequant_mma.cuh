@@ -29,6 +29,10 @@ struct GemmDequantRows {
     const i32 warpgroup = static_cast<i32>(warp / 4);
     weight = kConfig.dual ? warpgroup / kConfig.weight_warpgroups() : 0;
     first = warpgroup % kConfig.weight_warpgroups() * 4 + static_cast<i32>(warp % 4);
+    // ptxas must not know the row tiles: unpacking stays in a branch, or MMAs whose A is defined in
+    // their basic block are serialised (C7513).
+    if constexpr (kConfig.schedule.n_slices == 1)
+      tiles = static_cast<i32>(shuffle_index(static_cast<u32>(tiles), 0));
   }
   CATENARY_DEVICE i32 row_tile(int fragment) const {
     return first + fragment * 4 * kConfig.weight_warpgroups();
@@ -296,6 +300,8 @@ CATENARY_DEVICE void sum_k_tiles(const P& params, const GemmDequantWork& work,
   // The zeros are in their registers: within the loop ptxas would wait for every MMA.
 #pragma unroll
   for (int o = 0; o < sums.kOpen; ++o) wgmma_pin(sums.open[o]);
+#pragma unroll
+  for (int f = 0; sums.kOpen == 0 && f < kConfig.fragments(); ++f) wgmma_pin(sums.total[f]);
 #pragma unroll 1
   for (i32 i = 0; i < work.k_tiles; ++i) {
     if (!kConfig.has_row_scales() && i + 1 < work.k_tiles) loader.load(i + 1, next);

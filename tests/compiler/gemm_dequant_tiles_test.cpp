@@ -61,8 +61,12 @@ std::vector<Layer> layers() {
   std::vector<Layer> all;
   for (const DType q : {DType::kI4, DType::kU4, DType::kI8}) {
     for (const i64 m : {1, 17, 40, 64, 128, 300, 2048}) {
-      for (const auto& [n, k] : std::vector<std::pair<i64, i64>>{
-               {4096, 4096}, {2880, 5120}, {18944, 3584}, {1000, 1056}, {17, 160}, {37888, 14336}}) {
+      for (const auto& [n, k] : std::vector<std::pair<i64, i64>>{{4096, 4096},
+                                                                 {2880, 5120},
+                                                                 {18944, 3584},
+                                                                 {1000, 1056},
+                                                                 {17, 160},
+                                                                 {37888, 14336}}) {
         all.push_back({q, m, n, k, 128});
         all.push_back({q, m, n, k, 32, true});
         all.push_back({q, m, n, k, k});
@@ -186,9 +190,10 @@ TEST_CASE("names that do not hold the layer are no candidates") {
            "packed0t8x64s4b2",     // no warpgroups
            "packed5t8x64s4b2",     // more than four
            "packed2t8x60s4b2",     // MMAs have multiples of 8 rows of X
-           "packed2t8x264s2b1",    // and at most 256
+           "packed2t8x264s2b2",    // and at most 256
            "packed2t8x64s1b2",     // a stage is released after the next one has arrived
-           "packed2t8x64s4b1",     // an odd number of steps
+           "packed2t8x64s3b3",     // an odd number of steps
+           "packed2t16x64s4b1",    // a k-tile has two K blocks or more
            "packed2t8x64s4b2c3",   // clusters are powers of two
            "packed2t8x64s4b2c16",  // and at most eight CTAs
            "packed2t8x64s16b8",    // more than shared memory
@@ -337,9 +342,13 @@ TEST_CASE("every property that the kernel does not have is refused by its senten
            {[](auto& p) { p.row_squares = true; }, "it has no sums of squares of X"},
            {[](auto& p) { p.formed = FormedPrograms{}; }, "it forms no X from what is in memory"},
            {[](auto& p) { p.gain = ContractionOperand{}; }, "it multiplies X by no gain"},
-           {[](auto& p) { p.ragged = {Ragged::kKGrouped, 0, 4}; },
+           {[](auto& p) {
+              p.ragged = {Ragged::kKGrouped, 0, 4};
+            },
             "it takes groups of rows of the activations, one or more"},
-           {[](auto& p) { p.ragged = {Ragged::kMGrouped, 0, 0}; },
+           {[](auto& p) {
+              p.ragged = {Ragged::kMGrouped, 0, 0};
+            },
             "it takes groups of rows of the activations, one or more"},
            {[](auto& p) { p.space.k = p.products[0].k = 500; },
             "it takes exact sizes, and K in whole multiples"},

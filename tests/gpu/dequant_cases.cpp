@@ -179,7 +179,7 @@ std::string random_tile(const TiledLinear& t, Random& random) {
   c.tile.row_tiles = static_cast<i32>(ceil_div(c.n_tiles(), c.schedule.n_slices));
   c.tile.columns = static_cast<i32>(8 * random.range(1, 16));
   c.loads.stages = static_cast<i32>(random.range(1, 5));
-  c.loads.stage_blocks = static_cast<i32>(random.range(1, 4));
+  c.loads.stage_blocks = static_cast<i32>(random.range(2, 4));
   const std::string name = tile_name(c);
   const bool fits =
       !gemm_dequant_candidates(problem, llvm::cantFail(find_target("h200")), {name, 1}).empty();

@@ -42,11 +42,13 @@ int resident_ctas(const Target& target, GemmDequantConfig c) {
   return 0;
 }
 
-// Every CTA has a row tile, two stages and two k-tiles. A stage is released after the next one has
-// arrived. ptxas unrolls a loop over one k-tile, and then serialises its MMAs (C7512).
+// Every CTA has a row tile, two stages and two k-tiles of two K blocks. A stage is released after
+// the next one has arrived. ptxas unrolls a loop over one k-tile, or two short ones, and then
+// serialises its MMAs (C7512, C7513).
 bool holds(const GemmDequantConfig& c) {
-  return c.loads.stages > 1 && c.k_tiles() / c.k_slices() > 1 && c.runs() <= 32 &&
-         c.tile.columns <= 256 && c.schedule.warpgroups % c.num_accumulators() == 0 &&
+  return c.loads.stages > 1 && c.loads.stage_blocks > 1 && c.k_tiles() / c.k_slices() > 1 &&
+         c.runs() <= 32 && c.tile.columns <= 256 &&
+         c.schedule.warpgroups % c.num_accumulators() == 0 &&
          c.fragments() * c.loads.stage_blocks % 2 == 0 && c.schedule.n_slices <= c.n_tiles() &&
          c.tile.row_tiles == ceil_div(c.n_tiles(), c.schedule.n_slices);
 }
