@@ -24,7 +24,7 @@ from torch.autograd import forward_ad
 from catenary import _native
 from catenary._native import lib
 from catenary.chain import Chain
-from catenary.errors import ArgumentError, Error, check, result, text
+from catenary.errors import ArgumentError, Error, UnsupportedError, check, result, text
 from catenary.torch import direct
 
 FP8 = {torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}
@@ -343,6 +343,12 @@ def run_out(form: Form, inputs: Sequence[torch.Tensor], outs: Sequence[torch.Ten
         torch.ops.catenary.run_out.default(list(inputs), list(outs), form.key, list(scalars))
     else:
         write(inputs, outs, form.key, scalars)
+
+
+def is_unsupported(error: Exception) -> bool:
+    """Whether a call failed since no kernel supports its chain: the library's operators raise a RuntimeError that ends
+    with the code."""
+    return isinstance(error, UnsupportedError) or str(error).endswith("[catenary unsupported]")
 
 
 def write(inputs: Sequence[torch.Tensor], outs: Sequence[torch.Tensor], key: int, scalars: Sequence[float]) -> None:

@@ -18,7 +18,7 @@ from torch._C._functorch import TransformType
 from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter as innermost
 
 from catenary.chain import Chain
-from catenary.errors import ArgumentError
+from catenary.errors import ArgumentError, Error
 from catenary.torch import batching, operators
 from catenary.torch.function import (
     ChainFunction,
@@ -195,23 +195,38 @@ class Once(torch.autograd.Function):
 def over_samples(training: Training, size: int, dims: Sequence[int | None], tensors: Sequence[Tensor],
                  call: Call) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:  # fmt: skip
     """The forward on tensors with samples: its outputs, and the dimension of the samples in each. One call of a chain
-    that has them as rows or as a dimension, where there is one; else a call per sample."""
+    that has them as rows or as a dimension, where there is one that kernels support; else a call per sample. Where that
+    one was refused the samples are contiguous, since what kernels support depends on strides."""
     form = training.forward
-    batched = tuple(dim is not None for dim in dims)
     if form.exact:
         _check_sizes(form, [_sample_shape(t, dim) for t, dim in zip(tensors, dims, strict=True)])
+    refused = False
+    try:
+        found = _at_once(training, size, dims, tensors, call) if size > 0 else None
+        if found is not None:
+            return found
+    except (Error, RuntimeError) as error:
+        if not operators.is_unsupported(error):
+            raise
+        refused = True
+    return _one_by_one(training, size, dims, tensors, call, refused)
+
+
+def _at_once(training: Training, size: int, dims: Sequence[int | None], tensors: Sequence[Tensor],
+             call: Call) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]] | None:  # fmt: skip
+    """over_samples() by one call. None: no chain has these samples."""
+    batched = tuple(dim is not None for dim in dims)
     free = _with_samples(training, (False,) * len(dims))
     leads = _leads(free[0].forward, dims, tensors) if free is not None else None
-    if leads is not None and size > 0:
-        if batching.rows_are_apart(free[0].forward.key, batched):
-            return _as_rows(free[0], size, dims, tensors, call)
-        ends = batching.ragged_ends(free[0].forward.key, batched)
-        if ends is not None:
-            return _as_ragged_rows(free[0], size, dims, tensors, ends, leads, call)
-        made = _with_samples(training, batched)
-        if made is not None:
-            return _as_dimension(*made, dims, tensors, leads, call)
-    return _one_by_one(training, size, dims, tensors, call)
+    if leads is None:
+        return None
+    if batching.rows_are_apart(free[0].forward.key, batched):
+        return _as_rows(free[0], size, dims, tensors, call)
+    ends = batching.ragged_ends(free[0].forward.key, batched)
+    if ends is not None:
+        return _as_ragged_rows(free[0], size, dims, tensors, ends, leads, call)
+    made = _with_samples(training, batched)
+    return _as_dimension(*made, dims, tensors, leads, call) if made is not None else None
 
 
 @functools.lru_cache(maxsize=4096)
@@ -331,7 +346,8 @@ def _as_dimension(training: Training, places: tuple[int | None, ...], dims: Sequ
 
 
 def _one_by_one(training: Training, size: int, dims: Sequence[int | None], tensors: Sequence[Tensor],
-                call: Call) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:  # fmt: skip
+                call: Call, contiguous: bool) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:  # fmt: skip
+    """`contiguous`: samples are copied where they are not."""
     form = training.forward
     if size == 0:
         samples = [t.new_empty(_sample_shape(t, dim)) for dim, t in zip(dims, tensors, strict=True)]
@@ -343,6 +359,8 @@ def _one_by_one(training: Training, size: int, dims: Sequence[int | None], tenso
         if form.exact:
             samples = [t if p.bytes else operators.laid_out(t, p.strides) if t.dim() == len(p.strides) else t
                        for p, t in zip(form.inputs, samples, strict=True)]  # fmt: skip
+        elif contiguous:
+            samples = [t.contiguous() for t in samples]
         results.append(call(training, samples))
     outputs = tuple(torch.stack(parts) for parts in zip(*results, strict=True))
     return outputs, (0,) * len(outputs)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random chains under torch.vmap against a call per sample: sizes are equal, so that only labels tell dimensions
-apart. Values and gradients, one and two dimensions of samples, at any place of a tensor."""
+apart. Values and gradients, one and two dimensions of samples, at any place of a tensor. On the CPU a call is refused
+where a GPU has no kernel for it."""
 
 import random
 
@@ -11,6 +12,7 @@ from torch.func import grad, vmap
 
 import catenary as ctn
 import catenary.torch as ct
+from catenary.torch import direct, operators
 
 LABELS = "mnkj"
 CHAINS = 30
@@ -99,9 +101,34 @@ def by_sample(f, tensors, dims, count):
     return tuple(torch.stack(parts) for parts in zip(*samples, strict=True))
 
 
+@pytest.fixture
+def planned(monkeypatch, device):
+    """The CPU's reference takes every chain: there a call is planned for a GPU as well, and refused as a GPU does."""
+    real, planner, found = operators.dispatch, ctn.Engine(device="sim"), {}
+
+    def call(form, inputs, scalars):
+        layout = (form.key, *((t.shape, t.stride(), t.data_ptr() % 16) for t in inputs))
+        before = compiled() if layout not in found else set()
+        outputs = real(form, inputs, scalars)
+        for chain in found.setdefault(layout, compiled() - before):
+            try:
+                planner.explain(ctn.Chain.parse(chain))
+            except ctn.UnsupportedError as error:
+                raise RuntimeError(f"{error} [catenary unsupported]") from None
+        return outputs
+
+    if device.type == "cpu":
+        monkeypatch.setattr(operators, "dispatch", call)
+        monkeypatch.setattr(operators, "_direct", direct.none)
+
+
+def compiled():
+    return {row["chain"] for row in ct.report()}
+
+
 @pytest.mark.parametrize("gradients", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_random_chains(device, near, seed, gradients):
+def test_random_chains(device, near, planned, seed, gradients):
     chance, checked = random.Random(seed), 0
     for chain in chains(chance):
         function = ct.chain(chain, exact=chance.random() < 0.3)
@@ -122,18 +149,62 @@ def test_random_chains(device, near, seed, gradients):
         inner, dims = add_samples(chance, tensors, samples, needed=True)
         try:
             wanted = by_sample(f, inner, dims, samples)
-        except ctn.Error:  # reduce_max with the slope of a comparison
+        except (ctn.Error, RuntimeError) as error:  # reduce_max with the slope of a comparison, or no kernel
+            assert isinstance(error, ctn.Error) or "[catenary unsupported]" in str(error)
             continue
         for got, y in zip(vmap(f, dims)(*inner), wanted, strict=True):
             near(got, y, factor=8)
         both, outer_dims = add_samples(chance, inner, outer, needed=True)
-        try:
-            nested = vmap(vmap(f, dims), outer_dims)(*both)
-        except RuntimeError as error:  # a sum over more dimensions than kernels have loops for
-            assert "[catenary unsupported]" in str(error)
-            continue
+        nested = vmap(vmap(f, dims), outer_dims)(*both)
         wanted = by_sample(lambda *t, f=f, dims=dims, n=samples: by_sample(f, t, dims, n), both, outer_dims, outer)
         for got, y in zip(nested, wanted, strict=True):
             near(got, y, factor=8)
         checked += 1
     assert checked > CHAINS // 2
+
+
+@pytest.fixture
+def kernels(device):
+    """Kernels compute the tensors of the device: on the CPU in the simulator."""
+    if device.type == "cuda":
+        yield
+        return
+    if torch.cuda.is_available():
+        pytest.skip("the GPU is the device of this process, and not the simulator")
+    ct.set_host("simulator")
+    yield
+    ct.set_host("reference")
+
+
+SUM_OF_THREE = """chain c(input x: f32[2, 3, 2, 4], weight w: f32[4, 4]) {
+  y = contract "abck,nk->abcn" f32 (x, w)
+  return y: f32
+}"""
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_gradients_that_no_kernel_sums(device, near, kernels, calls, exact):
+    """Samples lie between the dimensions that the gradient of w sums over: no kernel has three loops of a sum."""
+    function = ct.chain(SUM_OF_THREE, exact=exact)
+    x = torch.randn(2, 2, 3, 3, 2, 4, device=device)  # samples are dimensions 1 and 3
+    w = torch.randn(4, 4, device=device)
+    of_w = lambda f: grad(lambda x, w: f(x, w).square().sum(), argnums=1)
+    dims = ((2, None), (1, None))
+    got = vmap(vmap(of_w(function), dims[0]), dims[1])(x, w)
+    assert calls[0] == 1 + 2  # a sum for each index of dimension 1
+    wanted = vmap(vmap(of_w(lambda x, w: x @ w.t()), dims[0]), dims[1])(x.double(), w.double())
+    near(got, wanted, factor=8)
+
+
+def test_other_failures_are_not_repeated_by_sample(device, monkeypatch):
+    """Only a chain that no kernel supports is computed by sample."""
+    function, seen = ct.chain(SUM_OF_THREE, exact=False), []
+
+    def fail(form, inputs, scalars):
+        seen.append(form.name)
+        raise RuntimeError("out of memory: the call may be repeated [catenary out_of_memory]")
+
+    monkeypatch.setattr(operators, "dispatch", fail)
+    with pytest.raises(RuntimeError, match="out_of_memory"):
+        vmap(function, (0, None))(torch.randn(5, 2, 3, 2, 4, device=device), torch.randn(4, 4, device=device))
+    assert len(seen) == 1
