@@ -247,12 +247,26 @@ class _Call:
             self.executable._keep()
         with self.turn:
             self.executable._launch(stream, addresses, scalars, self.size, space, allow_pdl, disable_pdl)
+        self._count_versions()
         if waits or self.host:
             check(lib.ctn_stream_synchronize(self.executable.device, stream))
         for host, copy, back in self.staged:
             if back and copy.bytes:
                 copy.download(host.address, copy.bytes)
         return self.out[0] if len(self.out) == 1 else tuple(self.out)
+
+    def _count_versions(self) -> None:
+        """For autograd of torch, which refuses a backward that reads a saved tensor after it was overwritten."""
+        if self.library != "torch":
+            return
+        signature = self.signature
+        written = [found for found in self.results if found is not None]
+        written += [
+            self.views[signature.numbers.index(o.in_place)] for o in signature.outputs if o.in_place is not None
+        ]
+        tensors = [found.owner for found in written if found.library == "torch"]
+        if tensors:
+            sys.modules["torch"].autograd.graph.increment_version(tensors)
 
     def _wait_for_producer(self, found: View, stream: int) -> None:
         """Waits for the stream of an array's producer unless the launch is on it."""

@@ -338,6 +338,7 @@ def run_out(form: Form, inputs: Sequence[torch.Tensor], outs: Sequence[torch.Ten
         from catenary.torch.sharding_rules import run_sharded
 
         run_sharded(form, inputs, outs, scalars)
+        _count_versions(outs)  # of the wrappers
         return
     if _is_dynamo_compiling():
         torch.ops.catenary.run_out.default(list(inputs), list(outs), form.key, list(scalars))
@@ -353,7 +354,9 @@ def is_unsupported(error: Exception) -> bool:
 
 def write(inputs: Sequence[torch.Tensor], outs: Sequence[torch.Tensor], key: int, scalars: Sequence[float]) -> None:
     """`run_out` of tensors that are no DTensors."""
-    if _direct(key, tuple(inputs), tuple(scalars), tuple(outs)) is None:
+    if _direct(key, tuple(inputs), tuple(scalars), tuple(outs)) is not None:
+        _count_versions(outs)
+    else:
         if not in_functorch():  # else levels.py does
             name, tensors = form_of(key).name, [*inputs, *outs]
             refuse_tangents(name, tensors)
@@ -447,6 +450,17 @@ def _register_shim() -> bool:
     return True
 
 
+# autograd refuses a backward that reads a saved tensor of another version.
+_count_versions = torch._C._increment_version
+
+
+def _counting_run_out(keys: Any, *arguments: Any) -> None:
+    """run_out in Python, where tensors have versions: torch counts none for an operator of a library."""
+    below = keys & torch._C._after_ADInplaceOrView_keyset
+    torch.ops.catenary.run_out.default.redispatch(below, *arguments)
+    _count_versions(arguments[1])
+
+
 def _register() -> str:
     tags = [
         getattr(torch.Tag, name) for name in ("pt2_compliant_tag", "needs_exact_strides") if hasattr(torch.Tag, name)
@@ -458,6 +472,7 @@ def _register() -> str:
         torch.library.register_fake(f"catenary::{name}", fake, lib=_library)
     if _register_shim():
         return "shim"
+    _library.impl("run_out", _counting_run_out, "ADInplaceOrView", with_keyset=True)
     from catenary.torch import fallback
 
     for schema in SCHEMAS:

@@ -95,8 +95,7 @@ def by_sample(f, tensors, dims, count):
     """f of each sample, which is contiguous and aligned."""
     copy = lambda t: t.clone(memory_format=torch.contiguous_format)
     samples = [
-        f(*(t if d is None else copy(t.select(d, i)) for t, d in zip(tensors, dims, strict=True)))
-        for i in range(count)
+        f(*(t if d is None else copy(t.select(d, i)) for t, d in zip(tensors, dims, strict=True))) for i in range(count)
     ]
     return tuple(torch.stack(parts) for parts in zip(*samples, strict=True))
 
