@@ -40,6 +40,12 @@ def run_out(inputs: list[torch.Tensor], outs: list[torch.Tensor], key: int, scal
     _call(form_of(key), form_of(key).arguments(inputs, outs), outs, scalars)
 
 
+def counting_run_out(keys: Any, *arguments: Any) -> None:
+    """run_out where tensors have versions: torch counts none for an operator of a library."""
+    torch.ops.catenary.run_out.default.redispatch(keys & torch._C._after_ADInplaceOrView_keyset, *arguments)
+    torch.autograd.graph.increment_version(arguments[1])
+
+
 def _call(form: Any, tensors: Sequence[torch.Tensor], outs: Sequence[torch.Tensor] | None,
           scalars: Sequence[float]) -> list[torch.Tensor]:  # fmt: skip
     if len(tensors) != len(form.inputs):

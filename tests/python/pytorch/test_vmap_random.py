@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random chains under torch.vmap against a call per sample: sizes are equal, so that only labels tell dimensions
-apart. Values and gradients, one and two dimensions of samples, at any place of a tensor. On the CPU a call is refused
-where a GPU has no kernel for it."""
+apart. Values and gradients, one and two dimensions of samples, at any place of a tensor."""
 
+import os
 import random
 
 import pytest
 
 torch = pytest.importorskip("torch")
+from conftest import run_python
 from torch.func import grad, vmap
 
 import catenary as ctn
@@ -100,34 +101,8 @@ def by_sample(f, tensors, dims, count):
     return tuple(torch.stack(parts) for parts in zip(*samples, strict=True))
 
 
-@pytest.fixture
-def planned(monkeypatch, device):
-    """The CPU's reference takes every chain: there a call is planned for a GPU as well, and refused as a GPU does."""
-    real, planner, found = operators.dispatch, ctn.Engine(device="sim"), {}
-
-    def call(form, inputs, scalars):
-        layout = (form.key, *((t.shape, t.stride(), t.data_ptr() % 16) for t in inputs))
-        before = compiled() if layout not in found else set()
-        outputs = real(form, inputs, scalars)
-        for chain in found.setdefault(layout, compiled() - before):
-            try:
-                planner.explain(ctn.Chain.parse(chain))
-            except ctn.UnsupportedError as error:
-                raise RuntimeError(f"{error} [catenary unsupported]") from None
-        return outputs
-
-    if device.type == "cpu":
-        monkeypatch.setattr(operators, "dispatch", call)
-        monkeypatch.setattr(operators, "_direct", direct.none)
-
-
-def compiled():
-    return {row["chain"] for row in ct.report()}
-
-
-@pytest.mark.parametrize("gradients", [False, True])
-@pytest.mark.parametrize("seed", range(4))
-def test_random_chains(device, near, planned, seed, gradients):
+def check_chains(device, near, seed, gradients):
+    """Random chains by vmap and by nested vmap against a call per sample."""
     chance, checked = random.Random(seed), 0
     for chain in chains(chance):
         function = ct.chain(chain, exact=chance.random() < 0.3)
@@ -160,6 +135,50 @@ def test_random_chains(device, near, planned, seed, gradients):
             near(got, y, factor=8)
         checked += 1
     assert checked > CHAINS // 2
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_random_chains(device, near, seed, gradients):
+    check_chains(device, near, seed, gradients)
+
+
+def compiled():
+    return {row["chain"] for row in ct.report()}
+
+
+def run_planned():
+    """In a process of its own: the reference takes every chain, so each call is planned for a GPU as well, and refused
+    as a GPU does."""
+    real, planner, found, refused = operators.dispatch, ctn.Engine(device="sim"), {}, []
+
+    def dispatch(form, inputs, scalars):
+        layout = (form.key, *((t.shape, t.stride(), t.data_ptr() % 16) for t in inputs))
+        before = compiled() if layout not in found else set()
+        outputs = real(form, inputs, scalars)
+        for chain in found.setdefault(layout, compiled() - before):
+            try:
+                planner.explain(ctn.Chain.parse(chain))
+            except ctn.UnsupportedError as error:
+                refused.append(chain)
+                raise RuntimeError(f"{error} [catenary unsupported]") from None
+        return outputs
+
+    def near(got, wanted, factor):
+        assert torch.allclose(got, wanted, rtol=0, atol=2e-5 * factor * max(wanted.abs().max().item(), 1e-6))
+
+    operators.dispatch, operators._direct = dispatch, direct.none
+    torch.manual_seed(0)
+    for seed in range(4):
+        check_chains(torch.device("cpu"), near, seed, gradients=True)
+    assert refused
+
+
+def test_random_chains_that_a_gpu_refuses():
+    folder = os.path.dirname(os.path.abspath(__file__))
+    folders = [os.path.dirname(folder), folder]
+    code = f"import sys; sys.path[:0] = {folders!r}\nimport test_vmap_random as vmaps; vmaps.run_planned()\n"
+    run_python(code, CATENARY_DEVICE="sim")
 
 
 @pytest.fixture
