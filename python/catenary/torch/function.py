@@ -62,6 +62,19 @@ class Training:
     """None: a forward without gradients."""
     outputs: tuple[Name, ...]
     """Of the forward: what is saved after the chain's own."""
+    of_sample: OfSample | None = None
+    """For a chain with a dimension of samples."""
+
+
+@dataclass(frozen=True, eq=False)
+class OfSample:
+    """The chain of one sample, where another one has samples in a dimension: 0, or 1 after one dimension of rows."""
+
+    training: Training
+    inputs: tuple[int | None, ...]
+    """The dimension of each tensor parameter; None: it has no samples."""
+    outputs: tuple[int | None, ...]
+    """The same of the forward's outputs."""
 
 
 class ChainFunction:

@@ -13,7 +13,7 @@ from torch.func import grad, vmap
 
 import catenary as ctn
 import catenary.torch as ct
-from catenary.torch import direct, operators
+from catenary.torch import direct, operators, transforms
 
 LABELS = "mnkj"
 CHAINS = 30
@@ -212,6 +212,36 @@ def test_gradients_that_no_kernel_sums(device, near, kernels, calls, exact):
     assert calls[0] == 1 + 2  # a sum for each index of dimension 1
     wanted = vmap(vmap(of_w(lambda x, w: x @ w.t()), dims[0]), dims[1])(x.double(), w.double())
     near(got, wanted, factor=8)
+
+
+@pytest.mark.parametrize("symbol", [False, True])
+def test_gradients_of_all_samples_that_no_kernel_sums(device, near, kernels, monkeypatch, symbol):
+    """The gradient of a vmap, by autograd and by grad: the forward has one call, the backward one per sample. With a
+    symbol the samples are after the rows."""
+    by_sample, asked = transforms._program_by_sample, [0]
+
+    def count(*arguments):
+        asked[0] += 1
+        return by_sample(*arguments)
+
+    monkeypatch.setattr(transforms, "_program_by_sample", count)
+    text = SUM_OF_THREE.replace("return y: f32", "z = silu(y)\n  return z: f32")
+    if symbol:
+        text = text.replace("chain c(", "chain c[M in 1..64](").replace("x: f32[2", "x: f32[M")
+        x, w = torch.randn(2, 3, 5, 2, 4, device=device), torch.randn(5, 4, 4, device=device)
+        x, dims = x.transpose(1, 2), (1, 0)  # samples are between the other dimensions in memory
+    else:
+        x, w, dims = torch.randn(2, 5, 3, 2, 4, device=device), torch.randn(4, 4, device=device), (1, None)
+    function, plain = ct.chain(text, exact=False), lambda x, w: torch.nn.functional.silu(x @ w.t())
+    found = []
+    for f, tensors in ((function, (x, w)), (plain, (x.double(), w.double()))):
+        total = lambda *tensors, f=f: vmap(f, dims, 2)(*tensors).square().sum()
+        leaves = [t.detach().requires_grad_() for t in tensors]
+        total(*leaves).backward()
+        found.append([*(leaf.grad for leaf in leaves), *grad(total, argnums=(0, 1))(*tensors)])
+    assert asked[0] == 2
+    for got, wanted in zip(*found, strict=True):
+        near(got, wanted, factor=8)
 
 
 def test_other_failures_are_not_repeated_by_sample(device, monkeypatch):
