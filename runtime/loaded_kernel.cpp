@@ -2,6 +2,8 @@
 // Loading by cuLibrary*, see loaded_kernel.h.
 #include "runtime/loaded_kernel.h"
 
+#include "compiler/compile/host_compiler.h"
+
 namespace catenary {
 
 using cuda::Api;
@@ -15,8 +17,8 @@ Expected<std::shared_ptr<const LoadedKernel>> LoadedKernel::load(const cuda::Dri
   const RelaxedCapture relaxed(driver);
   std::shared_ptr<LoadedKernel> loaded(new LoadedKernel(driver));
   const auto failed = [&](Result result, const char* step) {
-    return driver.error(result,
-                        fmt::format("{} of kernel {} ({})", step, cubin.symbol, cubin.arch));
+    return driver.error(
+        result, fmt::format("{} of kernel {} ({})", step, cubin.symbol, arch_words(cubin.arch)));
   };
 
   Result result = api.library_load_data(&loaded->library_, cubin.image.data(), nullptr, nullptr, 0,

@@ -7,6 +7,7 @@
 
 #include "adapters/torch/call.h"
 #include "adapters/torch/forward_mode.h"
+#include "adapters/torch/versions.h"
 #include "ir/default_numerics.h"
 #include "ir/names.h"
 #include "llvm/ADT/ScopeExit.h"
@@ -36,6 +37,11 @@ Shim& the_shim() {
 ForwardMode& the_forward_mode() {
   static ForwardMode mode;
   return mode;
+}
+
+Versions& the_versions() {
+  static Versions versions;
+  return versions;
 }
 
 std::mutex& registration_mutex() {
@@ -131,6 +137,9 @@ void run(Boxed* stack, uint64_t num_results, bool on_gpu) {
                     num_results, num_results, outputs));
   }
   if (Error error = call(shim, arguments)) fail(std::move(error));
+  if (arguments.given_outputs) {
+    for (const OwnedTensor& output : arguments.outputs) the_versions().count(output.get());
+  }
   for (uint64_t i = 0; i < num_results; ++i) {
     TensorHandle handle = arguments.outputs[i].release();
     stack[i] = 0;
@@ -187,7 +196,10 @@ Error register_operators(const OperatorOptions& options) {
   if (is_registered()) return Error::success();
   Expected<Shim> shim = open_shim(options.libtorch_cpu, options.libtorch_cuda);
   if (!shim) return shim.takeError();
+  Expected<Versions> versions = Versions::open(options.libtorch_cpu);
+  if (!versions) return versions.takeError();
   the_shim() = *shim;
+  the_versions() = *versions;
   the_forward_mode() = ForwardMode::open(options.libtorch_cpu);
   if (options.define_schemas) {
     if (Error error = define_schemas(*shim)) return error;

@@ -101,6 +101,10 @@ std::string_view planned_arch(std::string_view arch) {
   return arch;
 }
 
+std::string arch_words(std::string_view arch) {
+  return fmt::format("{}{}", is_host_arch(arch) ? "the simulator of " : "", planned_arch(arch));
+}
+
 std::vector<std::string> HostCompiler::option_list(std::string_view arch,
                                                    const CompileOptions& options) const {
   Target target;

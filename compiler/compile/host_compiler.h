@@ -22,6 +22,9 @@ inline constexpr llvm::StringLiteral kHostArch = "host:";
 std::string_view planned_arch(std::string_view arch);
 inline bool is_host_arch(std::string_view arch) { return planned_arch(arch) != arch; }
 
+// For messages: "the simulator of sm_90a" of "host:sm_90a", any other text as it is.
+std::string arch_words(std::string_view arch);
+
 class HostCompiler final : public KernelCompiler {
  public:
   // The process's compiler, found and tried out once: CATENARY_CXX alone where it is set, else g++,

@@ -112,6 +112,11 @@ std::string_view group_name(const GroupContext& context) {
                         : context.chain.value(values.front()).name;
 }
 
+Location group_location(const GroupContext& context) {
+  const auto& values = context.group.values;
+  return values.empty() ? Location{} : context.chain.value(values.front()).at;
+}
+
 }  // namespace
 
 Expected<Orientation> find_orientation(const GroupContext& context) {
@@ -137,10 +142,11 @@ Expected<Orientation> find_orientation(const GroupContext& context) {
     }
   }
   if (dequantised && found.swapped && first.ragged) {
-    return make_error(ErrorCode::kUnsupported,
-                      "'{}' = contract \"{}\": the operand with ragged rows is dequantised, and no "
-                      "kernel reads groups of those: quantise the weights of the groups instead",
-                      first.name, first.equation);
+    return make_error_at(
+        first.at, ErrorCode::kUnsupported,
+        "'{}' = contract \"{}\": the operand with ragged rows is dequantised, and no "
+        "kernel reads groups of those: quantise the weights of the groups instead",
+        first.name, first.equation);
   }
   return found;
 }
@@ -148,8 +154,8 @@ Expected<Orientation> find_orientation(const GroupContext& context) {
 Error check_axes(const GroupContext& context, const Space& space, bool terms) {
   for (const Axis& axis : space.axes) {
     if ((axis.kind == AxisKind::kTerm && !terms) || axis.extent.size <= kMaxAxisSize) continue;
-    return make_error(
-        ErrorCode::kResourceLimit,
+    return make_error_at(
+        group_location(context), ErrorCode::kResourceLimit,
         "'{}' has a dimension of {} elements; a kernel's limit is {}: split it in two",
         group_name(context), axis.extent.size, kMaxAxisSize);
   }

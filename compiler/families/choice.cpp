@@ -116,10 +116,11 @@ SumOrder invariant_order(const Offers& offers) {
 }
 
 Error no_invariant_candidate(const GroupContext& context) {
-  return make_error(ErrorCode::kUnsupported,
-                    "no kernel of '{}' on {} sums K in one order for every number of rows: plan it "
-                    "without batch_invariant",
-                    context.chain.value(context.group.anchors[0].value).name, context.target.name);
+  const Value& anchor = context.chain.value(context.group.anchors[0].value);
+  return make_error_at(anchor.at, ErrorCode::kUnsupported,
+                       "no kernel of '{}' on {} sums K in one order for every number of rows: plan "
+                       "it without batch_invariant",
+                       anchor.name, context.target.name);
 }
 
 // Keeps the candidates of that order. Returns the predicted time of the best one of any order.
@@ -146,7 +147,8 @@ std::string refusal_text(const Offers& offers) {
 }
 
 Error no_candidate(const GroupContext& context, const Offers& offers) {
-  const std::string& name = context.chain.value(context.group.anchors[0].value).name;
+  const Value& anchor = context.chain.value(context.group.anchors[0].value);
+  const std::string& name = anchor.name;
   const PlanOptions& options = context.options;
   if (!options.force_tile.empty() || options.split_k > 0) {
     if (options.force_tile.empty() && offers.all.empty()) {
@@ -164,13 +166,14 @@ Error no_candidate(const GroupContext& context, const Offers& offers) {
         options.split_k > 0 ? fmt::format(" with split-K {}", options.split_k) : "", why);
   }
   if (offers.all.empty()) {
-    return make_error(ErrorCode::kUnsupported, "no kernel family computes '{}' on {}: {}", name,
-                      context.target.name, refusal_text(offers));
+    return make_error_at(anchor.at, ErrorCode::kUnsupported,
+                         "no kernel family computes '{}' on {}: {}", name, context.target.name,
+                         refusal_text(offers));
   }
   const Candidate& last = offers.all.back().candidate;
-  return make_error(ErrorCode::kResourceLimit, "no {} tile for '{}' fits {}: {} {}", last.id.family,
-                    name, context.target.name, last.id.tile,
-                    last.rejected.empty() ? "was rejected by ptxas" : last.rejected);
+  return make_error_at(anchor.at, ErrorCode::kResourceLimit, "no {} tile for '{}' fits {}: {} {}",
+                       last.id.family, name, context.target.name, last.id.tile,
+                       last.rejected.empty() ? "was rejected by ptxas" : last.rejected);
 }
 
 TileRequest forced_request(const PlanOptions& options) {

@@ -254,11 +254,12 @@ class AxesBuilder {
     segment.k = take(segment.terms, ragged_terms ? AxisKind::kFree : AxisKind::kTerm, contiguous_k);
     segment.outer = take(segment.terms, AxisKind::kTerm, is_larger);
     if (segment.terms.axes.empty() && segment.outer.extent.scale == 0) return Error::success();
-    return make_error(ErrorCode::kUnsupported,
-                      "'{}' = contract \"{}\": the summed labels need more than two loops, or two "
-                      "of symbolic size, the limit of every family: order their strides so that "
-                      "they merge",
-                      value(segment).name, value(segment).equation);
+    return make_error_at(
+        value(segment).at, ErrorCode::kUnsupported,
+        "'{}' = contract \"{}\": the summed labels need more than two loops, or two "
+        "of symbolic size, the limit of every family: order their strides so that "
+        "they merge",
+        value(segment).name, value(segment).equation);
   }
 
   Error pick_matrix_axes() {
@@ -276,10 +277,11 @@ class AxesBuilder {
       if (Error error = pick_terms(segment)) return error;
     }
     if (axes_.space.axes.size() > kMaxBatch) {
-      return make_error(ErrorCode::kUnsupported,
-                        "'{}' = contract \"{}\" needs {} batch loops, above the limit of {}: order "
-                        "the strides so that labels merge",
-                        anchor().name, anchor().equation, axes_.space.axes.size(), kMaxBatch);
+      return make_error_at(
+          anchor().at, ErrorCode::kUnsupported,
+          "'{}' = contract \"{}\" needs {} batch loops, above the limit of {}: order "
+          "the strides so that labels merge",
+          anchor().name, anchor().equation, axes_.space.axes.size(), kMaxBatch);
     }
     return Error::success();
   }
@@ -294,11 +296,11 @@ class AxesBuilder {
           axes_.m.stride[column] == tensors[i].row_stride && axes_.n.stride[column] == 1) {
         continue;
       }
-      return make_error(ErrorCode::kUnsupported,
-                        "'{}' does not sum the rows of '{}', which a tile holds: sum a contiguous "
-                        "value over all of its outer dimensions",
-                        context_.tensors.locations[tensors[i].location].binding.name,
-                        anchor().name);
+      return make_error_at(
+          anchor().at, ErrorCode::kUnsupported,
+          "'{}' does not sum the rows of '{}', which a tile holds: sum a contiguous "
+          "value over all of its outer dimensions",
+          context_.tensors.locations[tensors[i].location].binding.name, anchor().name);
     }
     return Error::success();
   }
@@ -329,11 +331,12 @@ Error check_row_reductions(const GroupContext& context, const ContractionAxes& a
       axes.n.extent.size % columns == 0 && apart(axes.m) && llvm::all_of(axes.space.axes, apart)) {
     return Error::success();
   }
-  return make_error(ErrorCode::kUnsupported,
-                    "'{}' reduces columns of '{}' that are not neighbours in a tile's rows: store "
-                    "the result with them innermost",
-                    context.chain.value(context.group.row_reductions->values[0]).name,
-                    context.chain.value(axes.segments[0].anchor).name);
+  return make_error_at(
+      context.chain.value(context.group.row_reductions->values[0]).at, ErrorCode::kUnsupported,
+      "'{}' reduces columns of '{}' that are not neighbours in a tile's rows: store "
+      "the result with them innermost",
+      context.chain.value(context.group.row_reductions->values[0]).name,
+      context.chain.value(axes.segments[0].anchor).name);
 }
 
 }  // namespace catenary

@@ -183,10 +183,11 @@ Expected<MathMode> product_math(const Value& contraction, DType dtype) {
     case DType::kU4:
       break;
   }
-  return make_error(ErrorCode::kUnsupported,
-                    "'{}' = contract \"{}\" has operands of {}: no kernel multiplies those; cast "
-                    "them to bf16, f16 or f32",
-                    contraction.name, contraction.equation, dtype_text(dtype));
+  return make_error_at(
+      contraction.at, ErrorCode::kUnsupported,
+      "'{}' = contract \"{}\" has operands of {}: no kernel multiplies those; cast "
+      "them to bf16, f16 or f32",
+      contraction.name, contraction.equation, dtype_text(dtype));
 }
 
 double math_tflops(const Target& target, MathMode math) {

@@ -115,7 +115,7 @@ CTN_API const char* ctn_status_name(ctn_status status);
  * failure on this thread. */
 CTN_API const char* ctn_last_error(void);
 
-/* Line and column of the parsed text where that error is, counted from 1; 0: none. */
+/* Line and column of the parsed text where that error or refused operation is, from 1; 0: none. */
 CTN_API int32_t ctn_last_error_line(void);
 CTN_API int32_t ctn_last_error_column(void);
 

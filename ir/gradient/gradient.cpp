@@ -89,37 +89,39 @@ bool is_by_row_and_group(const ValueInfo& info, size_t i) {
 Error check_supported(const VerifiedChain& chain) {
   for (const Output& output : chain.chain().outputs) {
     if (output.in_place < 0) continue;
-    return make_error(ErrorCode::kUnsupported,
-                      "output {} is in place of {}, which the backward may have to read: return it "
-                      "into memory of its own",
-                      quoted(chain.value(output.value).name),
-                      quoted(chain.value(output.in_place).name));
+    return make_error_at(
+        output.at, ErrorCode::kUnsupported,
+        "output {} is in place of {}, which the backward may have to read: return it "
+        "into memory of its own",
+        quoted(chain.value(output.value).name), quoted(chain.value(output.in_place).name));
   }
   for (ValueId id = 0; id < chain.num_values(); ++id) {
     const Value& value = chain.value(id);
     if (value.op == Op::kDequant) {
-      return make_error(ErrorCode::kUnsupported,
-                        "'{}' of {} has no gradient: train with the weights in bf16 or f16",
-                        op_info(value.op).text, quoted(value.name));
+      return make_error_at(value.at, ErrorCode::kUnsupported,
+                           "'{}' of {} has no gradient: train with the weights in bf16 or f16",
+                           op_info(value.op).text, quoted(value.name));
     }
     const bool multiplies_fp8 =
         value.op == Op::kContract && llvm::all_of(value.operands, [&](const Use& use) {
           return is_fp8(chain.info(use.value).type.dtype);
         });
     if (multiplies_fp8 || (value.op == Op::kCast && is_fp8(value.type.dtype))) {
-      return make_error(
-          ErrorCode::kUnsupported, "'{}' of {} {} {}, which has no gradient: train in bf16 or f16",
-          op_info(value.op).text, quoted(value.name), multiplies_fp8 ? "multiplies" : "rounds to",
+      return make_error_at(
+          value.at, ErrorCode::kUnsupported,
+          "'{}' of {} {} {}, which has no gradient: train in bf16 or f16", op_info(value.op).text,
+          quoted(value.name), multiplies_fp8 ? "multiplies" : "rounds to",
           dtype_text(multiplies_fp8 ? chain.info(value.operands[0].value).type.dtype
                                     : value.type.dtype));
     }
     for (size_t i = 0; i < value.operands.size(); ++i) {
       if (!is_by_row_and_group(chain.info(id), i)) continue;
-      return make_error(ErrorCode::kUnsupported,
-                        "'{}' of {} takes {} by the row and by the group of the row, which has no "
-                        "gradient: give it one dimension for both",
-                        op_info(value.op).text, quoted(value.name),
-                        quoted(chain.value(value.operands[i].value).name));
+      return make_error_at(
+          value.at, ErrorCode::kUnsupported,
+          "'{}' of {} takes {} by the row and by the group of the row, which has no "
+          "gradient: give it one dimension for both",
+          op_info(value.op).text, quoted(value.name),
+          quoted(chain.value(value.operands[i].value).name));
     }
   }
   return Error::success();

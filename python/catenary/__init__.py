@@ -20,6 +20,7 @@ from catenary.device import Array, Stream, device_count, is_simulator, use_simul
 from catenary.engine import Engine, default_engine, reset_log, set_log
 from catenary.errors import (
     ArgumentError,
+    ArgumentTypeError,
     CaptureError,
     ChainError,
     CompileError,
@@ -92,6 +93,7 @@ e4m3, e5m2 = DType.e4m3, DType.e5m2
 
 __all__ = [
     "ArgumentError",
+    "ArgumentTypeError",
     "Array",
     "CaptureError",
     "Chain",

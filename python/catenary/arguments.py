@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments of Python as values of the C ABI, which ctypes would truncate or refuse by errors of its own.
 
-Every function raises ArgumentError, whose sentence names the argument, its value and what to pass. The functions of
-launches (`int64s`) check nothing.
+Every function raises ArgumentError, ArgumentTypeError for another kind of value. The sentence names the argument, its
+value and what to pass. The functions of launches (`int64s`) check nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from catenary.errors import ArgumentError
+from catenary.errors import ArgumentError, ArgumentTypeError
 
 INT32 = 2**31 - 1
 INT64 = 2**63 - 1  # the least integer of 64 bits is CTN_SYMBOL, so ranges are symmetric
@@ -35,6 +35,11 @@ def shown(value: Any) -> str:
     return words if len(words) <= 80 else words[:60] + "..."
 
 
+def wrong_kind(who: str, value: Any, wanted: str) -> ArgumentTypeError:
+    """The error of a value that is not `wanted`."""
+    return ArgumentTypeError(f"{who} is {shown(value)}, of type {type(value).__name__}: pass {wanted}")
+
+
 def integer(value: Any, who: str, lo: int = -INT64, hi: int = INT64) -> int:
     """An integer of Python, numpy or another library, from `lo` to `hi`. No bool, and no float, even a whole one."""
     try:
@@ -42,7 +47,7 @@ def integer(value: Any, who: str, lo: int = -INT64, hi: int = INT64) -> int:
     except TypeError:
         number = None
     if number is None:
-        raise ArgumentError(f"{who} is {shown(value)}, of type {type(value).__name__}: pass an integer")
+        raise wrong_kind(who, value, "an integer")
     if not lo <= number <= hi:
         raise ArgumentError(f"{who} is {shown(number)}: pass an integer from {lo} to {hi}")
     return number
@@ -56,7 +61,7 @@ def integers(values: Any, who: str) -> tuple[int, ...]:
 def items(values: Any, who: str) -> Iterable[Any]:
     """What can be iterated, but for text."""
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
-        raise ArgumentError(f"{who} is {shown(values)}, of type {type(values).__name__}: pass a tuple or a list")
+        raise wrong_kind(who, values, "a tuple or a list")
     return values
 
 
@@ -71,7 +76,7 @@ def number(value: Any, who: str) -> float:
             raise ArgumentError(f"{who} is {shown(value)}: pass a number that is finite in f32") from None
         except (TypeError, ValueError) as error:
             raise ArgumentError(f"{who} has no value ({' '.join(str(error).split())}): pass a number") from None
-    raise ArgumentError(f"{who} is {shown(value)}, of type {type(value).__name__}: pass a number")
+    raise wrong_kind(who, value, "a number")
 
 
 def is_number(value: Any) -> bool:
@@ -94,13 +99,13 @@ def flag(value: Any, who: str) -> bool:
     if isinstance(value, (bool, int)) or type(value).__name__ in ("bool", "bool_"):
         if value == 0 or value == 1:
             return bool(value)
-    raise ArgumentError(f"{who} is {shown(value)}: pass True or False")
+    raise ArgumentTypeError(f"{who} is {shown(value)}: pass True or False")
 
 
 def instance(value: Any, kind: type[Kind], who: str) -> Kind:
     """An object of this package."""
     if not isinstance(value, kind):
-        raise ArgumentError(f"{who} is {shown(value)}, of type {type(value).__name__}: pass a catenary.{kind.__name__}")
+        raise wrong_kind(who, value, f"a catenary.{kind.__name__}")
     return value
 
 
@@ -113,14 +118,14 @@ def encode(text: Any) -> bytes:
     """Text for the C ABI, where it ends at its first zero byte."""
     data = utf8(text)
     if 0 in data:
-        raise ArgumentError(f"{text!r} contains a zero byte: remove it")
+        raise ArgumentError(f"{shown(text)} contains a zero byte: remove it")
     return data
 
 
 def utf8(text: Any) -> bytes:
     """Text for a function of the C ABI that takes its length."""
     if not isinstance(text, str):
-        raise ArgumentError(f"{shown(text)} is {type(text).__name__}: use str")
+        raise ArgumentTypeError(f"{shown(text)} is {type(text).__name__}: use str")
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -129,7 +134,7 @@ def utf8(text: Any) -> bytes:
 
 def optional(name: str | None) -> bytes | None:
     """A name for the C ABI; null for "" and None."""
-    return None if name is None or name == "" else encode(name)
+    return None if name is None or (isinstance(name, str) and not name) else encode(name)
 
 
 def file_path(value: Any, who: str) -> bytes:
@@ -137,7 +142,7 @@ def file_path(value: Any, who: str) -> bytes:
     try:
         data = os.fsencode(value)
     except (TypeError, ValueError):
-        raise ArgumentError(f"{who} is {shown(value)}, of type {type(value).__name__}: pass a path") from None
+        raise wrong_kind(who, value, "a path") from None
     if 0 in data:
         raise ArgumentError(f"{who} is {shown(value)}, which contains a zero byte: remove it")
     return data

@@ -16,7 +16,7 @@ from typing import Any
 
 from catenary import dlpack
 from catenary.device import Array, contiguous, span
-from catenary.errors import ArgumentError
+from catenary.errors import ArgumentError, ArgumentTypeError
 from catenary.operand import DType
 
 ANY_DEVICE = -1  # of an array that does not say on which GPU it is
@@ -72,7 +72,7 @@ def _reader(kind: type, array: Any, who: str) -> Callable[[Any, str, int | None]
         return _view_dlpack
     if hasattr(array, "__cuda_array_interface__"):
         return _view_cuda
-    raise ArgumentError(
+    raise ArgumentTypeError(
         f"{who} is {kind.__name__}: pass an array with __dlpack__, __cuda_array_interface__ or __array_interface__"
     )
 

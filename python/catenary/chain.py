@@ -31,7 +31,7 @@ from catenary.arguments import (
     shown,
     utf8,
 )
-from catenary.errors import ArgumentError, Handle, check, result, text
+from catenary.errors import ArgumentError, ArgumentTypeError, Handle, check, result, text
 from catenary.operand import DType, Operand, Role, Symbol, SymbolRange, dims_of, symbol
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Tensor:
     def __matmul__(self, labels: str) -> Tensor:
         """`s @ "m"`, as in chain text: `labeled`."""
         if not isinstance(labels, str):
-            raise ArgumentError(
+            raise ArgumentTypeError(
                 f"{shown(labels)} is {type(labels).__name__}: give labels after @, or use linear or contract"
             )
         return self.labeled(labels)
@@ -388,22 +388,22 @@ class _Facts:
         )
 
 
-def elementwise(
-    op: str,
-    *operands: Tensor | float,
-    attributes: Sequence[float] = (),
-    name: str = "",
-    ragged: _native.Ragged | None = None,
-) -> Tensor:
+def elementwise(op: str, *operands: Tensor | float, attributes: Sequence[float] = (), name: str = "") -> Tensor:
     """An elementwise operation by its name in chain text. A number is a constant; a smaller value broadcasts.
 
     Args:
         attributes: those of the op in its order; "clamp": lo, hi.
         name: of the value; "": "t<number>".
-        ragged: as `ops.by_group` has it.
     """
+    return elementwise_by_group(op, operands, attributes, name, None)
+
+
+def elementwise_by_group(
+    op: str, operands: Sequence[Tensor | float], attributes: Sequence[float], name: str, ragged: _native.Ragged | None
+) -> Tensor:
+    """`elementwise` with operands by the group of a row: `ops.by_group`."""
     chain = chain_of(*operands)
-    numbers = [number(value, f"attribute {i} of {op}") for i, value in enumerate(attributes)]
+    numbers = [number(value, f"attribute {i} of {op}") for i, value in enumerate(items(attributes, "attributes"))]
     words = encode(op), optional(name)
     given = [operand if isinstance(operand, Tensor) else number(operand, "an operand") for operand in operands]
     values = [operand if isinstance(operand, Tensor) else chain.constant(operand) for operand in given]
@@ -423,7 +423,7 @@ def chain_of(*operands: Any) -> Chain:
     chains = [operand.chain for operand in operands if isinstance(operand, Tensor)]
     for operand in operands:
         if not isinstance(operand, Tensor) and not is_number(operand):
-            raise ArgumentError(f"{shown(operand)} is {type(operand).__name__}: use a value of a chain or a number")
+            raise ArgumentTypeError(f"{shown(operand)} is {type(operand).__name__}: use a value of a chain or a number")
     if not chains:
         raise ArgumentError("no operand is a value of a chain: use Chain.constant for a number")
     for chain in chains[1:]:

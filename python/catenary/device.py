@@ -13,7 +13,7 @@ from typing import Any
 
 from catenary import dlpack
 from catenary._native import lib
-from catenary.arguments import counted
+from catenary.arguments import INT32, counted, integer, integers
 from catenary.errors import ArgumentError, DeviceError, Handle, check, result
 from catenary.operand import DType
 
@@ -42,7 +42,7 @@ class Stream:
     """A stream of a device, ordered with its default stream. Its kernels run to their end."""
 
     def __init__(self, device: int = 0):
-        self.device = device
+        self.device = device = integer(device, "device", 0, INT32)
         self._handle = Handle(lambda stream: lib.ctn_stream_destroy(device, stream), lib.ctn_stream_create, device)
 
     @property
@@ -93,12 +93,12 @@ class Array:
         self.dtype = DType.of(dtype)
         if self.dtype.bits < 8:
             raise ArgumentError(f"an Array of {self.dtype} is not possible: keep two elements a byte, as i8")
-        self.shape = tuple(shape)
-        self.strides = contiguous(self.shape) if strides is None else tuple(strides)
+        self.shape = integers(shape, "the shape")
+        self.strides = contiguous(self.shape) if strides is None else integers(strides, "the strides")
         """In elements."""
         _check_layout(self.shape, self.strides)
-        self.device = device
-        self._memory = Memory(device, span(self.shape, self.strides) * self.dtype.itemsize)
+        self.device = integer(device, "device", 0, INT32)
+        self._memory = Memory(self.device, span(self.shape, self.strides) * self.dtype.itemsize)
 
     @classmethod
     def of(cls, host: Any, device: int = 0) -> Array:

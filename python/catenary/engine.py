@@ -20,7 +20,7 @@ from catenary.arguments import INT32, encode, file_path, flag, instance, integer
 from catenary.chain import Chain
 from catenary.compiled import Compiled, Plan, make_plan
 from catenary.device import device_count, is_simulator, use_simulator
-from catenary.errors import ArgumentError, Handle, check, text
+from catenary.errors import ArgumentError, ArgumentTypeError, Handle, check, text
 from catenary.executable import Executable, stream_pointer
 from catenary.pack import Pack
 
@@ -94,7 +94,7 @@ class Engine:
     ):
         self._device = _device_number(device)
         if warn is not None and not callable(warn):
-            raise ArgumentError(f"warn is {shown(warn)}: pass a function that takes one line")
+            raise ArgumentTypeError(f"warn is {shown(warn)}: pass a function that takes one line")
         self._warn = _warn_once(warn) if warn else None
         self._options = dict(
             cache_directory=file_path("" if cache_directory is None else cache_directory, "cache_directory"),

@@ -36,6 +36,10 @@ class ArgumentError(Error, ValueError):
     """An argument of a call or of a launch is wrong: shape, dtype, strides, device, option."""
 
 
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument is of a kind that the function does not take: a list for a tensor, text for a number."""
+
+
 class ParseError(Error, ValueError):
     """The text is not a chain; `line` and `column` say where."""
 

@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 from catenary import _native
 from catenary._native import lib
-from catenary.arguments import integer
+from catenary.arguments import flag, integer
 from catenary.arrays import ANY_DEVICE, View, empty, view
 from catenary.chain import Chain
 from catenary.compiled import Compiled, Kernel, Plan
 from catenary.device import Array, Memory, Stream, contiguous, is_simulator, span
-from catenary.errors import ArgumentError, Handle, check, result
+from catenary.errors import ArgumentError, ArgumentTypeError, Handle, check, result
 from catenary.operand import Operand
 from catenary.signature import Signature
 
@@ -89,7 +89,12 @@ class Executable:
         tensors, scalars = self._signature.bind(arguments, named)
         pointer = stream_pointer(stream)
         call = _Call(self, tensors, self._signature.given_outputs(out), pointer)
-        return call.run(scalars, workspace, allow_pdl, disable_pdl)
+        try:
+            return call.run(scalars, workspace, allow_pdl, disable_pdl)
+        except TypeError:  # ctypes, before anything is launched
+            flag(allow_pdl, "allow_pdl")
+            flag(disable_pdl, "disable_pdl")
+            raise
 
     def launch(
         self,
@@ -111,7 +116,7 @@ class Executable:
         try:
             self._launch(stream, tensors, scalars, size, workspace, allow_pdl, disable_pdl)
         except TypeError as error:  # ctypes, before anything is launched
-            raise ArgumentError(f"a launch takes addresses as int and scalars as float: {error}") from None
+            raise ArgumentTypeError(f"a launch takes addresses as int and scalars as float: {error}") from None
 
     def _workspace(self, stream: int) -> _Workspace:
         key = (stream, threading.get_ident() if stream == PER_THREAD_STREAM else 0)
@@ -247,12 +252,26 @@ class _Call:
             self.executable._keep()
         with self.turn:
             self.executable._launch(stream, addresses, scalars, self.size, space, allow_pdl, disable_pdl)
+        self._count_versions()
         if waits or self.host:
             check(lib.ctn_stream_synchronize(self.executable.device, stream))
         for host, copy, back in self.staged:
             if back and copy.bytes:
                 copy.download(host.address, copy.bytes)
         return self.out[0] if len(self.out) == 1 else tuple(self.out)
+
+    def _count_versions(self) -> None:
+        """For autograd of torch, which refuses a backward that reads a saved tensor after it was overwritten."""
+        if self.library != "torch":
+            return
+        signature = self.signature
+        written = [found for found in self.results if found is not None]
+        written += [
+            self.views[signature.numbers.index(o.in_place)] for o in signature.outputs if o.in_place is not None
+        ]
+        tensors = [found.owner for found in written if found.library == "torch"]
+        if tensors:
+            sys.modules["torch"].autograd.graph.increment_version(tensors)
 
     def _wait_for_producer(self, found: View, stream: int) -> None:
         """Waits for the stream of an array's producer unless the launch is on it."""
@@ -358,7 +377,7 @@ def stream_pointer(stream: Any) -> int | None:
             return found
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is None:
-        raise ArgumentError(
+        raise ArgumentTypeError(
             f"stream is {type(stream).__name__}: pass a CUstream's address, or an object with "
             "cuda_stream, ptr or __cuda_stream__"
         )

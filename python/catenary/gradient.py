@@ -104,6 +104,14 @@ class Gradient:
         return self.chains[1:]
 
 
+def recompute_kind(given: Recompute | str) -> Recompute:
+    """What `gradient` takes for `recompute`. ArgumentError: nothing that it has."""
+    try:
+        return Recompute[given] if isinstance(given, str) else Recompute(given)
+    except (KeyError, TypeError, ValueError):
+        raise ArgumentError(f"recompute is {shown(given)}: use 'none', 'unstored', 'all' or 'budget'") from None
+
+
 def gradient(
     chain: Chain,
     *,
@@ -130,10 +138,7 @@ def gradient(
     """
     instance(chain, Chain, "the chain")
     wanted_names, output_names = names(wanted, "wanted"), names(outputs, "outputs")
-    try:
-        kind = Recompute[recompute] if isinstance(recompute, str) else Recompute(recompute)
-    except (KeyError, TypeError, ValueError):
-        raise ArgumentError(f"recompute is {shown(recompute)}: use 'none', 'unstored', 'all' or 'budget'") from None
+    kind = recompute_kind(recompute)
     options = _native.GradientOptions(
         wanted=(ctypes.c_char_p * len(wanted_names))(*wanted_names),
         num_wanted=len(wanted_names),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
 from catenary import _native
+from catenary.arguments import shown
 from catenary.errors import ArgumentError
 
 
@@ -51,8 +52,8 @@ class DType(enum.IntEnum):
         found = _DTYPES.get(str(name).removeprefix("torch."))
         if found is None:
             raise ArgumentError(
-                f"{dtype!r} is not a dtype of a chain: use bf16, f16, f32, e4m3, e5m2, i32 for the ends of groups, or "
-                "i8, i4 and u4 for quantised weights"
+                f"{shown(dtype)} is not a dtype of a chain: use bf16, f16, f32, e4m3, e5m2, i32 for the ends of "
+                "groups, or i8, i4 and u4 for quantised weights"
             )
         return found
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from catenary import _native
 from catenary._native import lib
 from catenary.arguments import encode, flag, instance, instance_or_none, integer, optional
-from catenary.chain import Tensor, chain_of, elementwise
+from catenary.chain import Tensor, chain_of, elementwise, elementwise_by_group
 from catenary.errors import ArgumentError
 from catenary.operand import DType
 
@@ -117,7 +117,7 @@ def by_group(
     """
     instance(ragged, Ragged, "ragged")
     chain_of(instance(ragged.ends, Tensor, "ragged.ends"), *operands)
-    return elementwise(op, *operands, attributes=attributes, name=name, ragged=_ragged(ragged))
+    return elementwise_by_group(op, operands, attributes, name, _ragged(ragged))
 
 
 def reduce_max(equation: str, x: Tensor, name: str = "") -> Tensor:

@@ -12,7 +12,7 @@ from typing import Any
 
 from catenary import _native
 from catenary._native import lib
-from catenary.arguments import integer
+from catenary.arguments import integer, shown
 from catenary.arrays import View, is_bytes, is_contiguous, view
 from catenary.errors import ArgumentError, check, result
 from catenary.operand import DType
@@ -41,7 +41,8 @@ class WeightFormat(enum.IntEnum):
             return format
         found = cls.__members__.get(_NAMES.get(format, format)) if isinstance(format, str) else None
         if found is None:
-            raise ArgumentError(f"format is {format!r}: use one of {', '.join(repr(name) for name in cls.__members__)}")
+            words = ", ".join(repr(name) for name in cls.__members__)
+            raise ArgumentError(f"format is {shown(format)}: use one of {words}")
         return found
 
 

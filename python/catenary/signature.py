@@ -8,7 +8,7 @@ from typing import Any
 
 from catenary.arrays import View, accepts, is_bytes
 from catenary.chain import Chain
-from catenary.errors import ArgumentError
+from catenary.errors import ArgumentError, ArgumentTypeError
 from catenary.operand import Operand, Role, symbol
 
 MOST_SIZES = 1024  # distinct layouts of arguments that a chain remembers
@@ -60,7 +60,7 @@ class Signature:
         try:
             return float(value)
         except (TypeError, ValueError):
-            raise ArgumentError(f"argument '{parameter.name}' is {type(value).__name__}: pass a float") from None
+            raise ArgumentTypeError(f"argument '{parameter.name}' is {type(value).__name__}: pass a float") from None
 
     def size(self, views: Sequence[View], outputs: Sequence[View | None]) -> int:
         """Checks dtype, shape and strides of all tensors; returns the symbolic size, 0 without a symbol."""

@@ -53,11 +53,6 @@ class Differences {
   double octaves_ = 0;  // between sizes, over all of them
 };
 
-// The kind of device in words that a user knows.
-std::string arch_text(const std::string& arch) {
-  return is_host_arch(arch) ? fmt::format("the simulator of {}", planned_arch(arch)) : arch;
-}
-
 void compare_type(const std::string& name, const TensorType& packed, const TensorType& asked,
                   Differences& differences) {
   differences.add(name + " of", dtype_text(packed.dtype), dtype_text(asked.dtype));
@@ -113,7 +108,7 @@ Differences compare(const ChainRequest& request, const PackEntry& entry,
                   asked.chain().batch_invariant ? "on" : "off");
   differences.add("algebraic_norms of the chain", packed.chain().algebraic_norms ? "on" : "off",
                   asked.chain().algebraic_norms ? "on" : "off");
-  differences.add("machine code for", arch_text(entry.record.arch), arch_text(request.arch()));
+  differences.add("machine code for", arch_words(entry.record.arch), arch_words(request.arch()));
   const std::optional<Symbol>& range = packed.chain().symbol;
   const std::optional<Symbol>& wanted = asked.chain().symbol;
   differences.add(wanted ? wanted->name + " in" : "symbol in", range_text(range),

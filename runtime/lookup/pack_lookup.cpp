@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "compiler/compile/host_compiler.h"
 #include "ir/descriptor.h"
 #include "ir/file_limit.h"
 #include "ir/text/text.h"
@@ -209,7 +210,7 @@ Error PackLookup::miss(const ChainRequest& request) {
   const std::string what =
       message_format("chain '{}' for {} is in no pack", request.chain.chain().name,
                      request.target.name == request.target.arch || request.host
-                         ? request.arch()
+                         ? arch_words(request.arch())
                          : request.target.name + " (" + request.arch() + ")");
   if (unread) {
     warn_once(what + " that can be read, and is compiled");
@@ -229,7 +230,7 @@ Error PackLookup::refuse_compiling(const ChainRequest& request) const {
   return make_error(
       ErrorCode::kPackMiss,
       "chain '{}' would be compiled for {}, and compiling is off: take it from a pack",
-      request.chain.chain().name, request.arch());
+      request.chain.chain().name, arch_words(request.arch()));
 }
 
 void PackLookup::trace(const ChainRequest& request) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "compiler/compile/host_compiler.h"
 #include "ir/json.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SHA256.h"
@@ -347,7 +348,7 @@ Expected<std::shared_ptr<const ChainRecord>> Pack::record(PackEntry entry) const
       if (!problem.empty()) {
         return corrupt(fmt::format("kernel {} of chain '{}' should be machine code for {}, and {}",
                                    kernel.symbol, message_text(entry.record.name),
-                                   entry.record.arch, problem));
+                                   arch_words(entry.record.arch), problem));
       }
       auto cubin = std::make_shared<Cubin>(*kernel.cubin);
       cubin->image = std::move(*image);

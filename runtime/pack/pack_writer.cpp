@@ -103,7 +103,7 @@ Expected<bool> PackWriter::add(const ChainRecord& record) {
       return make_error(ErrorCode::kUnsupported,
                         "kernel {} of chain '{}' cannot be in a pack: its machine code should be "
                         "for {}, and {}",
-                        kernel.symbol, record.name, record.arch, problem);
+                        kernel.symbol, record.name, arch_words(record.arch), problem);
     }
   }
   if (std::string problem = entry_problem(entry); !problem.empty()) {

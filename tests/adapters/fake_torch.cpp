@@ -13,6 +13,7 @@ std::map<std::string, fake_torch::Kernel> kernels;  // "CPU run1"
 std::vector<std::string> schemas;
 int live_tensors = 0;
 int live_lists = 0;
+int versions = 0;
 
 struct Library {
   std::string dispatch_key;
@@ -27,6 +28,7 @@ using fake_torch::Tensor;
 
 SHIM int fake_live_tensors() { return live_tensors; }
 SHIM int fake_live_lists() { return live_lists; }
+SHIM int fake_versions() { return versions; }  // how often one was counted
 SHIM size_t fake_num_schemas() { return schemas.size(); }
 SHIM fake_torch::Kernel fake_kernel(const char* name) {
   const auto found = kernels.find(name);
@@ -40,6 +42,12 @@ SHIM List* fake_new_list() {
   ++live_lists;
   return new List;
 }
+
+// The C++ functions of torch that count versions, by their names as symbols.
+SHIM bool is_inference(const Tensor*) __asm__("_ZN2at6native12is_inferenceERKNS_6TensorE");
+SHIM bool is_inference(const Tensor* tensor) { return tensor->inference; }
+SHIM void bump_version(Tensor*) __asm__("_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE");
+SHIM void bump_version(Tensor*) { ++versions; }
 
 SHIM int32_t aoti_torch_library_init_def(const char*, const char*, uint32_t, void** library) {
   *library = new Library;

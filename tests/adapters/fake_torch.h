@@ -23,6 +23,7 @@ struct Tensor {
   int32_t dtype = kF32;
   int32_t device_type = kCpu;
   int32_t device = -1;
+  bool inference = false;  // it has no version
 };
 
 struct List {
@@ -38,7 +39,8 @@ inline Tensor make_tensor(std::vector<int64_t> sizes, std::vector<int64_t> strid
                           int32_t dtype = kF32, int32_t device_type = kCpu, int32_t device = -1) {
   int64_t last = 1;
   for (size_t d = 0; d < sizes.size(); ++d) last += (sizes[d] - 1) * strides[d];
-  Tensor tensor{nullptr, 0, std::move(sizes), std::move(strides), dtype, device_type, device};
+  Tensor tensor{nullptr, 0,           std::move(sizes), std::move(strides),
+                dtype,   device_type, device,           false};
   tensor.data = std::make_shared<std::vector<unsigned char>>(
       static_cast<size_t>(last * element_bytes(dtype)) + 64);
   const auto address = reinterpret_cast<uintptr_t>(tensor.data->data());

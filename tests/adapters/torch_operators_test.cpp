@@ -315,15 +315,22 @@ TEST_CASE("only calls of a key with PDL launch with it, by the operator and by t
   CHECK(ctn_torch_use_engine(nullptr) == CTN_OK);
 }
 
-TEST_CASE("run_out writes outputs of the caller, in place too") {
+TEST_CASE("run_out writes outputs of the caller, in place too, and counts their versions") {
   const std::int64_t key = key_of(kAccumulate, CTN_TORCH_EXACT);
   const Tensor x = numbered({4}, {1});
-  const Tensor y = numbered({4}, {1});
+  Tensor y = numbered({4}, {1});
   const int before = live();
+  const int versions = fake<int()>("fake_versions")();
   std::uint64_t stack[4] = {tensors({&x}), tensors({&y}), boxed(key), scalars({})};
   fake<fake_torch::Kernel(const char*)>("fake_kernel")("CPU run_out")(stack, 4, 0);
   CHECK(live() == before);
   for (int i = 0; i < 4; ++i) CHECK(at(y, i) == 2 * at(x, i));
+  CHECK(fake<int()>("fake_versions")() == versions + 1);
+
+  y.inference = true;
+  std::uint64_t again[4] = {tensors({&x}), tensors({&y}), boxed(key), scalars({})};
+  fake<fake_torch::Kernel(const char*)>("fake_kernel")("CPU run_out")(again, 4, 0);
+  CHECK(fake<int()>("fake_versions")() == versions + 1);
 }
 
 TEST_CASE("errors are exceptions with the sentence and the code, and free every handle") {

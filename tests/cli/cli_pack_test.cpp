@@ -206,7 +206,7 @@ TEST_CASE("run and check take the kernels from a pack, and say which entry") {
     // What the pack does not have.
     const std::string missed = fmt::format("{} --device sim {}", name, chain("scaled"));
     expect_error(command(missed + " --pack " + pack, no_compiler + "CATENARY_JIT=off"), 3,
-                 {"is in no pack, and compiling is off"});
+                 {"for the simulator of sm_90a is in no pack, and compiling is off"});
     const CommandResult compiled = command(missed + " --pack " + pack);
     CHECK(compiled.exit_code == 0);
     CHECK(has(compiled.err, "is in no pack, and is compiled"));

@@ -261,6 +261,13 @@ TEST_CASE("errors in a chain are shown with file, line and caret") {
                {"wrong_shape.chain:3:3: error: ", "16", "15", "'b'", "    ^"});
   expect_error(command("compile " + chain("lonely_label")), 2,
                {"lonely_label.chain:2:3: error: ", "'k'", "appears once", "    ^"});
+  // A chain that no kernel computes.
+  std::ofstream(command.path("refused.chain"))
+      << "chain c(input x: e4m3[64, 64], weight w: e4m3[64, 64]) {\n"
+         "  y = relu(contract \"mk,nk->mn\"(x, w))\n  return y: bf16\n}\n";
+  const std::string refused = command.path("refused.chain") + " --target sm_80";
+  expect_error(command("explain " + refused), 2,
+               {"refused.chain:2:12: error: no kernel family computes", "\n             ^"});
 }
 
 TEST_CASE("a truncated chain is an error with a location") {

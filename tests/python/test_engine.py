@@ -124,6 +124,26 @@ def test_a_target_that_is_none():
         make_linear().explain("h20000")
 
 
+def test_what_no_kernel_computes_has_its_place(engine):
+    """Also a chain that kernels could only compute with other strides."""
+    dtypes = "chain c(input x: e4m3[64, 64], weight w: e4m3[64, 64]) {\n"
+    dtypes += '  # fp8\n  y = relu(contract "mk,nk->mn"(x, w))\n  return y: bf16\n}'
+    loops = "chain c(input x: f32[2, 3, 2, 4, 4] strides[1024, 64, 512, 8, 1], weight w: f32[2, 3, 2, 4, 4]) {\n"
+    loops += '  y = contract "abckm,abckn->mn"(x, w)\n  return y: f32\n}'
+    for text, target, place in ((dtypes, "sm_80", (3, 12)), (loops, "h200", (2, 3))):
+        chain = ctn.Chain.parse(text)
+        for call in (chain.explain, lambda target, chain=chain: engine.compile(chain, target)):
+            with pytest.raises(ctn.UnsupportedError) as caught:
+                call(target)
+            assert (caught.value.line, caught.value.column, caught.value.code) == (*place, "unsupported")
+    built = ctn.Chain("built")  # has no text
+    x, w = (built.input(name, ctn.e4m3, (64, 64)) for name in "xw")
+    built.output(ctn.linear(x, w, name="y"), ctn.bf16)
+    with pytest.raises(ctn.UnsupportedError, match="no kernel family computes 'y'") as caught:
+        built.explain("sm_80")
+    assert caught.value.line is None
+
+
 def test_packs_and_the_strict_mode(tmp_path, engine):
     known, other = make_linear(), make_linear(n=40)
     path = tmp_path / "layers.pack"
@@ -140,7 +160,7 @@ def test_packs_and_the_strict_mode(tmp_path, engine):
     assert strict.prepare(known).kernels[0].cubin == compiled.kernels[0].cubin
     with pytest.raises(ctn.PackError, match="nearest|differ") as caught:
         strict.prepare(other)
-    assert caught.value.code == "pack_miss"
+    assert caught.value.code == "pack_miss" and "for the simulator of sm_90a is in no pack" in str(caught.value)
     assert json.loads(strict.missed.splitlines()[0])
     in_memory = ctn.Pack(path.read_bytes())
     assert engine.load(in_memory.compiled(0)).chain.digest == known.digest

@@ -86,6 +86,20 @@ TEST_CASE("a parse error has a status, a message, a line and a column") {
   CHECK(ctn_last_error_line() == 2);
   CHECK(ctn_last_error_column() == 7);
 
+  // So has a plan that is refused, for the operation.
+  const char* refused =
+      "chain c(input x: e4m3[64, 64], weight w: e4m3[64, 64]) {\n"
+      "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16\n}\n";
+  REQUIRE(ctn_chain_parse(refused, std::strlen(refused), &owner.chain) == CTN_OK);
+  ctn_engine* engine = nullptr;
+  REQUIRE(ctn_engine_create(nullptr, &engine) == CTN_OK);
+  char* plan = nullptr;
+  CHECK_STATUS(ctn_engine_explain(engine, owner.chain, "sm_80", CTN_TEXT, &plan), CTN_UNSUPPORTED,
+               "no kernel family computes 'y'");
+  ctn_engine_destroy(engine);
+  CHECK(ctn_last_error_line() == 2);
+  CHECK(ctn_last_error_column() == 3);
+
   // Another thread has its own last error.
   std::string other = "unset";
   std::thread([&] { other = ctn_last_error(); }).join();

@@ -238,6 +238,15 @@ TEST_CASE("code of the simulator is another architecture") {
   CHECK(must(packs.find(make_request(layer_chain(), target, true, {})))->arch == "host:sm_90a");
 }
 
+TEST_CASE("a miss of the simulator is said in words") {
+  PackLookup packs(strict().lookup);
+  const ChainRequest request = make_request(layer_chain(), must(find_target("h200")), true, {});
+  expect(take_report(packs.miss(request)),
+         {"chain 'layer' for the simulator of sm_90a is in no pack"});
+  expect(take_report(packs.refuse_compiling(request)),
+         {"would be compiled for the simulator of sm_90a, and compiling is off"});
+}
+
 TEST_CASE("packs are asked by priority, then in the order of their addition") {
   const auto record_named = [](const char* tool) {
     ChainRecord record = *layer_record();

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <thread>
 
+#include "compiler/compile/host_compiler.h"
 #include "ir/counted.h"
 #include "ir/output_file.h"
 #include "ir/parallel.h"
@@ -216,7 +217,7 @@ ErrorReport print_failures(const std::vector<ChainRequest>& requests,
     if (reports[i].code == ErrorCode::kOk) continue;
     if (first.code == ErrorCode::kOk) first = reports[i];
     const std::string& name = requests[i].chain.chain().name;
-    err("catenary: chain '{}' for {} failed: {} [{}]\n", name, requests[i].arch(),
+    err("catenary: chain '{}' for {} failed: {} [{}]\n", name, arch_words(requests[i].arch()),
         reports[i].message, error_code_name(reports[i].code));
     failed.push_back(llvm::json::Object{{"chain", name},
                                         {"arch", requests[i].arch()},

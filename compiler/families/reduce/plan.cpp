@@ -354,21 +354,21 @@ Expected<PlannedGroup> plan_reduce(const GroupContext& context, i64 workspace_by
     reduce.term_rank = 1;
   }
   if (Error error = check_axes(context, reduce.space, /*terms=*/true)) return error;
-  const std::string& name = context.chain.value(context.group.anchors[0].value).name;
+  const Value& anchor = context.chain.value(context.group.anchors[0].value);
   // Rows are counted along one dimension.
   if (context.group.adds_column_sums && reduce.term_rank != 1) {
-    return make_error(ErrorCode::kUnsupported,
-                      "'{}' adds sums of rows of {} dimensions: sum neighbouring ones", name,
-                      reduce.term_rank);
+    return make_error_at(anchor.at, ErrorCode::kUnsupported,
+                         "'{}' adds sums of rows of {} dimensions: sum neighbouring ones",
+                         anchor.name, reduce.term_rank);
   }
   const int axes = static_cast<int>(reduce.space.axes.size());
   // A scalar result still has the vector dimension to itself.
   const int needed = std::max(axes, reduce.term_rank + 1);
   if (needed > kMaxDims) {
-    return make_error(ErrorCode::kUnsupported,
-                      "'{}' needs {} loops after merging, above the limit of {}: reorder the "
-                      "strides so that neighbouring dimensions merge",
-                      name, needed, kMaxDims);
+    return make_error_at(anchor.at, ErrorCode::kUnsupported,
+                         "'{}' needs {} loops after merging, above the limit of {}: reorder the "
+                         "strides so that neighbouring dimensions merge",
+                         anchor.name, needed, kMaxDims);
   }
   bind(r);
   PlannedGroup best;

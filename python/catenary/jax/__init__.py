@@ -16,10 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from catenary._native import lib
+from catenary.arguments import instance, integer, shown, wrong_kind
 from catenary.chain import Chain
 from catenary.engine import default_engine
 from catenary.errors import ArgumentError
-from catenary.gradient import Gradient, GradientKind, GradientOperand
+from catenary.gradient import Gradient, GradientKind, GradientOperand, recompute_kind
 from catenary.jax.partition import partitioned
 from catenary.operand import DType, Operand, Role, symbol
 from catenary.signature import Signature
@@ -44,8 +45,8 @@ def set_host(place: str) -> None:
     """What runs chains on JAX's CPU devices: "reference" (float64) or "simulator" (the kernels). Holds for calls that
     are traced from now on."""
     global _host
-    if place not in _HOSTS:
-        raise ArgumentError(f"place is {place!r}: use 'reference' or 'simulator'")
+    if not isinstance(place, str) or place not in _HOSTS:
+        raise ArgumentError(f"place is {shown(place)}: use 'reference' or 'simulator'")
     _host = place
 
 
@@ -61,14 +62,22 @@ def call(chain: Chain, *arguments: Any, recompute: str = "none", save_budget: in
     Returns the output, or a tuple of several. Raises ArgumentError while it is traced. An output in place of an input
     is a new array: XLA copies the input unless it is donated or not used again.
     """
-    form = _Form.of(chain)
+    form = _Form.of(instance(chain, Chain, "the chain"))
+    kind, budget = recompute_kind(recompute).name, integer(save_budget, "save_budget")
     arrays, scalars = form.signature.bind(arguments, named)
-    arrays = [jnp.asarray(a) for a in arrays]
+    arrays = [_array(operand, a) for operand, a in zip(form.tensors, arrays, strict=True)]
     size = form.size(arrays)
     # A layer without scalars and symbol has one function for all its calls.
-    function = _differentiable(chain.text, tuple(scalars), size, recompute, save_budget, _host)
+    function = _differentiable(chain.text, tuple(scalars), size, kind, budget, _host)
     outputs = function(*arrays)
     return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _array(operand: Operand, given: Any) -> Any:
+    try:
+        return jnp.asarray(given)
+    except (TypeError, ValueError, OverflowError):
+        raise wrong_kind(f"argument '{operand.name}'", given, "an array") from None
 
 
 @functools.lru_cache(maxsize=1024)

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from catenary.errors import ArgumentError
+from catenary.torch.kinds import checked
 from catenary.torch.quantized_modules import QuantizedLinear
 from catenary.torch.scaled_modules import ScaledLinear
 
@@ -30,6 +31,7 @@ class Conversion:
         return f"{'taken' if self.taken else 'left'}: {self.name or 'the model'} ({self.before}): {self.reason}"
 
 
+@checked
 def convert(model: nn.Module) -> tuple[nn.Module, list[Conversion]]:
     """Replaces the quantised linear layers of a model, in place, by `QuantizedLinear` and `ScaledLinear`.
 

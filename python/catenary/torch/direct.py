@@ -24,7 +24,7 @@ Direct = Callable[..., Any]
 # torch's dtypes by ctn_dtype; those of 4 bits have none.
 _DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.int32, torch.int8, None, None, torch.float8_e4m3fn,
            torch.float8_e5m2)  # fmt: skip
-# For an operator without a kernel of their own, and tensors without gradients, these only pass on the call.
+# For tensors without gradients these only pass on the call, but for the versions that operators.write() counts.
 _PASSED = ("BackendSelect", "ADInplaceOrView", "AutogradCPU", "AutogradCUDA")
 
 

@@ -12,6 +12,7 @@ import torch
 from catenary.errors import ArgumentError
 from catenary.torch import functional
 from catenary.torch.forms import ACTIVATIONS
+from catenary.torch.kinds import refuse_kinds
 
 logger = logging.getLogger("catenary.torch")
 
@@ -34,27 +35,37 @@ def experts(hidden_states: torch.Tensor, top_k_index: torch.Tensor, top_k_weight
         gate_up_proj: [experts, 2 * inner, hidden], the gate first. down_proj: [experts, hidden, inner].
         gate_up_bias: [experts, 2 * inner], down_bias: [experts, hidden]; both or none.
     """
-    if hidden_states.dim() != 2 or top_k_index.dim() != 2 or top_k_index.shape[0] != hidden_states.shape[0]:
-        raise ArgumentError(
-            f"hidden_states has shape {list(hidden_states.shape)} and top_k_index {list(top_k_index.shape)}: pass "
-            "[tokens, hidden] and [tokens, k]"
-        )
-    if top_k_weights.shape != top_k_index.shape or top_k_index.is_floating_point():
-        raise ArgumentError(
-            f"top_k_index is {top_k_index.dtype} of shape {list(top_k_index.shape)} and top_k_weights of shape "
-            f"{list(top_k_weights.shape)}: pass integers, and a weight for each"
-        )
-    tokens, hidden = hidden_states.shape
-    k, count = top_k_index.shape[-1], gate_up_proj.shape[0]
-    ids, order = torch.sort(top_k_index.reshape(-1), stable=True)
-    offs = torch.searchsorted(ids, torch.arange(count, device=ids.device, dtype=ids.dtype), right=True).to(torch.int32)
-    x = hidden_states[order // k]
-    scale = top_k_weights.reshape(-1)[order].to(x.dtype)
-    y = functional.grouped_glu_mlp(x, gate_up_proj, None, down_proj, offs, activation, scale, b_gate=gate_up_bias,
-                                   b_down=down_bias, recompute=recompute)  # fmt: skip
-    back = torch.empty_like(order)
-    back[order] = torch.arange(order.shape[0], device=order.device)
-    return y[back].view(tokens, k, hidden).sum(dim=1).to(hidden_states.dtype)
+    try:
+        if hidden_states.dim() != 2 or top_k_index.dim() != 2 or top_k_index.shape[0] != hidden_states.shape[0]:
+            raise ArgumentError(
+                f"hidden_states has shape {list(hidden_states.shape)} and top_k_index {list(top_k_index.shape)}: pass "
+                "[tokens, hidden] and [tokens, k]"
+            )
+        if top_k_weights.shape != top_k_index.shape or top_k_index.is_floating_point():
+            raise ArgumentError(
+                f"top_k_index is {top_k_index.dtype} of shape {list(top_k_index.shape)} and top_k_weights of shape "
+                f"{list(top_k_weights.shape)}: pass integers, and a weight for each"
+            )
+        if gate_up_proj.dim() != 3 or down_proj.dim() != 3:
+            raise ArgumentError(
+                f"gate_up_proj has shape {list(gate_up_proj.shape)} and down_proj {list(down_proj.shape)}: pass "
+                "[experts, 2 * inner, hidden] and [experts, hidden, inner]"
+            )
+        tokens, hidden = hidden_states.shape
+        k, count = top_k_index.shape[-1], gate_up_proj.shape[0]
+        ids, order = torch.sort(top_k_index.reshape(-1), stable=True)
+        numbers = torch.arange(count, device=ids.device, dtype=ids.dtype)
+        offs = torch.searchsorted(ids, numbers, right=True).to(torch.int32)
+        x = hidden_states[order // k]
+        scale = top_k_weights.reshape(-1)[order].to(x.dtype)
+        y = functional.grouped_glu_mlp(x, gate_up_proj, None, down_proj, offs, activation, scale, b_gate=gate_up_bias,
+                                       b_down=down_bias, recompute=recompute)  # fmt: skip
+        back = torch.empty_like(order)
+        back[order] = torch.arange(order.shape[0], device=order.device)
+        return y[back].view(tokens, k, hidden).sum(dim=1).to(hidden_states.dtype)
+    except Exception:
+        refuse_kinds(experts, locals())
+        raise
 
 
 def experts_forward(self: Any, hidden_states: torch.Tensor, top_k_index: torch.Tensor,

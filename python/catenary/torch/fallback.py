@@ -36,8 +36,19 @@ def run_out(inputs: list[torch.Tensor], outs: list[torch.Tensor], key: int, scal
     """Writes outputs of the caller."""
     from catenary.torch.operators import form_of, refuse_tangents
 
-    refuse_tangents(form_of(key).name, [*inputs, *outs])
-    _call(form_of(key), form_of(key).arguments(inputs, outs), outs, scalars)
+    form = form_of(key)
+    refuse_tangents(form.name, [*inputs, *outs])
+    taken = sum(parameter.overwritten_by < 0 for parameter in form.inputs)
+    for what, given, wanted in (("tensors", inputs, taken), ("outputs", outs, len(form.outputs))):
+        if len(given) != wanted:
+            raise ArgumentError(f"chain '{form.name}' takes {wanted} {what}, got {len(given)}: pass one each")
+    _call(form, form.arguments(inputs, outs), outs, scalars)
+
+
+def counting_run_out(keys: Any, *arguments: Any) -> None:
+    """run_out where tensors have versions: torch counts none for an operator of a library."""
+    torch.ops.catenary.run_out.default.redispatch(keys & torch._C._after_ADInplaceOrView_keyset, *arguments)
+    torch.autograd.graph.increment_version(arguments[1])
 
 
 def _call(form: Any, tensors: Sequence[torch.Tensor], outs: Sequence[torch.Tensor] | None,

@@ -12,12 +12,14 @@ from typing import Any
 
 import torch
 
+from catenary.arguments import flag, instance, integer, number
 from catenary.chain import Chain
 from catenary.errors import ArgumentError
 from catenary.gradient import GradientKind as Kind
-from catenary.gradient import GradientOperand, Recompute, gradient
+from catenary.gradient import GradientOperand, gradient, recompute_kind
 from catenary.operand import Role
 from catenary.torch import operators
+from catenary.torch.kinds import refuse_other_tensors
 from catenary.torch.operators import PLAIN, Form, is_distributed
 
 _PARAMETERS = (Kind.input, Kind.weight)
@@ -60,6 +62,19 @@ class Training:
     """None: a forward without gradients."""
     outputs: tuple[Name, ...]
     """Of the forward: what is saved after the chain's own."""
+    of_sample: OfSample | None = None
+    """For a chain with a dimension of samples."""
+
+
+@dataclass(frozen=True, eq=False)
+class OfSample:
+    """The chain of one sample, where another one has samples in a dimension: 0, or 1 after one dimension of rows."""
+
+    training: Training
+    inputs: tuple[int | None, ...]
+    """The dimension of each tensor parameter; None: it has no samples."""
+    outputs: tuple[int | None, ...]
+    """The same of the forward's outputs."""
 
 
 class ChainFunction:
@@ -74,10 +89,11 @@ class ChainFunction:
     """
 
     def __init__(self, chain: Chain, exact: bool = True, recompute: str = "unstored", save_budget: int = 0):
-        self._text = chain.text
-        self.exact = exact
-        self.recompute = recompute
-        self.save_budget = save_budget
+        self._text = instance(chain, Chain, "the chain").text
+        self.exact = flag(exact, "exact")
+        self.recompute = recompute_kind(recompute).name
+        self.save_budget = integer(save_budget, "save_budget")
+        self._budget = str(self.save_budget)  # a number may be symbolic in a graph
         self.form = operators.add(chain, exact)
         # The form may be that of an equal chain with other names.
         self._names = tuple(p.name for p in chain.parameters if p.role != Role.scalar)
@@ -97,21 +113,31 @@ class ChainFunction:
 
     def __call__(self, *arguments: Any) -> Any:
         count = len(self._names)
-        tensors, scalars = arguments[:count], arguments[count:]
-        if any(type(tensor) not in PLAIN for tensor in tensors):
-            is_distributed(tensors)
-        if len(arguments) != count + self.form.scalars:
-            raise ArgumentError(
-                f"chain '{self.form.name}' takes {count} tensors ({', '.join(self._names)}) and {self.form.scalars} "
-                f"scalars, got {len(arguments)} arguments"
-            )
-        if operators._is_dynamo_compiling() and operators.in_functorch():
-            return _transformed(self._text, self.exact, self.recompute, self.save_budget, *arguments)
-        if torch.is_grad_enabled():
-            wanted = tuple(name for name, tensor in zip(self._names, tensors, strict=False) if tensor.requires_grad)
-            if wanted:
-                return apply(self.training(wanted), tensors, scalars, None)
-        return _one(operators.run(self.form, tensors, scalars, self))
+        try:
+            tensors, scalars = arguments[:count], arguments[count:]
+            if any(type(tensor) not in PLAIN for tensor in tensors):
+                is_distributed(tensors)
+            if len(arguments) != count + self.form.scalars:
+                raise ArgumentError(
+                    f"chain '{self.form.name}' takes {count} tensors ({', '.join(self._names)}) and "
+                    f"{self.form.scalars} scalars, got {len(arguments)} arguments"
+                )
+            if operators._is_dynamo_compiling():
+                own = (self._text, self.exact, self.recompute, self._budget)
+                if operators.in_functorch():
+                    return _transformed(*own, *arguments)
+                if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+                    return _traced(own, tensors, scalars)
+            if torch.is_grad_enabled():
+                wanted = tuple(name for name, tensor in zip(self._names, tensors, strict=False) if tensor.requires_grad)
+                if wanted:
+                    return apply(self.training(wanted), tensors, scalars, None)
+            return _one(operators.run(self.form, tensors, scalars, self))
+        except Exception:
+            refuse_other_tensors(self._names, arguments)
+            for i, value in enumerate(arguments[count:]):
+                number(value, f"scalar {i}")
+            raise
 
     def accumulating(self, tensors: Sequence[torch.Tensor], weights: Sequence[str]) -> Any:
         """The outputs; the backward adds the gradients of `weights` to their `main_grad` (f32), as Megatron-LM and
@@ -151,14 +177,33 @@ class ChainFunction:
 
 
 @torch.compiler.allow_in_graph
-def _transformed(text: str, exact: bool, recompute: str, save_budget: int, *arguments: Any) -> Any:
-    """Inside of a transform, only the levels of functorch know which tensors need gradients, and not the tracer."""
-    return _known(text, exact, recompute, save_budget)(*arguments)
+def _transformed(text: str, exact: bool, recompute: str, budget: str, *arguments: Any) -> Any:
+    """A call that dynamo does not look into. Inside of a transform, only the levels of functorch know which tensors
+    need gradients, and not the tracer."""
+    return _known(text, exact, recompute, budget)(*arguments)
 
 
 @functools.lru_cache(maxsize=4096)
-def _known(text: str, exact: bool, recompute: str, save_budget: int) -> ChainFunction:
-    return ChainFunction(Chain.parse(text), exact, recompute, save_budget)
+def _known(text: str, exact: bool, recompute: str, budget: str) -> ChainFunction:
+    return ChainFunction(Chain.parse(text), exact, recompute, int(budget))
+
+
+def _traced(own: tuple[Any, ...], tensors: Sequence[Any], scalars: Sequence[float]) -> Any:
+    """A call that needs gradients while dynamo traces it. `own`: what _known() takes."""
+    if _is_one_operator(*own, wanted_of(tensors)):
+        return train_call(_traced_keys, own, tensors, scalars)
+    return _transformed(*own, *tensors, *scalars)
+
+
+@torch.compiler.assume_constant_result
+def _is_one_operator(text: str, exact: bool, recompute: str, budget: str, wanted: tuple[bool, ...]) -> bool:
+    training = _known(text, exact, recompute, budget).training_of(wanted)
+    return len(training.forward.outputs) <= operators.MOST_OUTPUTS
+
+
+@torch.compiler.assume_constant_result
+def _traced_keys(text: str, exact: bool, recompute: str, budget: str, wanted: tuple[bool, ...]) -> Any:
+    return _known(text, exact, recompute, budget).graph_keys(wanted)
 
 
 def _make_training(function: ChainFunction, wanted: Sequence[str], fused: Sequence[str], overwrite: bool) -> Training:
@@ -168,7 +213,7 @@ def _make_training(function: ChainFunction, wanted: Sequence[str], fused: Sequen
             role = "weight" if name in fused else "input"
             text = re.sub(rf"\b(input|weight) {name}:", f"{role} {name}:", text, count=1)
     made = gradient(
-        Chain.parse(text), wanted=wanted, recompute=Recompute[function.recompute], save_budget=function.save_budget,
+        Chain.parse(text), wanted=wanted, recompute=function.recompute, save_budget=function.save_budget,
         f32_weights=bool(fused), accumulate=bool(fused) and not overwrite,
     )  # fmt: skip
     parameters = Chain.parse(text).parameters
@@ -405,10 +450,15 @@ def graph_keys(function: ChainFunction, wanted: tuple[bool, ...]) -> tuple[int, 
     return training.forward.key, outputs, training.results
 
 
+def wanted_of(tensors: Sequence[Any]) -> tuple[bool, ...]:
+    """Which tensors need a gradient, in a graph that is traced."""
+    return tuple(torch.is_grad_enabled() and tensor.requires_grad for tensor in tensors)
+
+
 def train_call(keys: Any, arguments: tuple, tensors: Sequence[Any], scalars: Sequence[float] = ()) -> Any:
     """A call while a graph is traced: one operator, whose gradient is registered. `keys`: graph_keys() for
     `arguments` as a constant of the graph."""
-    wanted = tuple(torch.is_grad_enabled() and tensor.requires_grad for tensor in tensors)
+    wanted = wanted_of(tensors)
     key, count, results = keys(*arguments, wanted)
     if any(wanted):
         outputs = _train_operators[count](list(tensors), key, list(scalars))
@@ -434,7 +484,7 @@ def _setup_context(ctx, inputs, output):
 def _backward(ctx, *gradients):
     training = ctx.training
     grads = _backward_once(training, ctx.saved_tensors, gradients[: training.results], ctx.scalars, None, ctx.shapes)
-    return grads, None, [None] * len(ctx.scalars)
+    return grads, None, None if ctx.scalars else []
 
 
 for _count in operators.train:

@@ -15,6 +15,7 @@ from catenary.chain import Chain
 from catenary.errors import ArgumentError
 from catenary.torch import forms, operators
 from catenary.torch.function import ChainFunction, Training, apply, train_call
+from catenary.torch.kinds import checked, refuse_kinds
 from catenary.torch.operators import PLAIN, is_distributed
 
 Tensor = torch.Tensor
@@ -30,11 +31,16 @@ def linear(x: Tensor, w: Tensor, b: Tensor | None = None, activation: str | None
         fuse_wgrad_accumulation: the backward adds the gradient of w to `w.main_grad`.
         recompute: what the backward repeats: "all" repeats x w^T + b, the others save it.
     """
-    if x.dim() == 1:
-        return linear(x.unsqueeze(0), w, b, activation, fuse_wgrad_accumulation=fuse_wgrad_accumulation,
-                      recompute=recompute).squeeze(0)  # fmt: skip
-    tensors = (x, w) if b is None else (x, w, b)
-    return _call(("linear", b is not None, activation, recompute), tensors, ("w",) if fuse_wgrad_accumulation else ())
+    try:
+        if x.dim() == 1:
+            return linear(x.unsqueeze(0), w, b, activation, fuse_wgrad_accumulation=fuse_wgrad_accumulation,
+                          recompute=recompute).squeeze(0)  # fmt: skip
+        tensors = (x, w) if b is None else (x, w, b)
+        fused = ("w",) if fuse_wgrad_accumulation else ()
+        return _call(("linear", b is not None, activation, recompute), tensors, fused)
+    except Exception:
+        refuse_kinds(linear, locals())
+        raise
 
 
 def glu(x: Tensor, w: Tensor, w_up: Tensor | None = None, b: Tensor | None = None, b_up: Tensor | None = None,
@@ -46,32 +52,42 @@ def glu(x: Tensor, w: Tensor, w_up: Tensor | None = None, b: Tensor | None = Non
         x: [..., k]. w, w_up: [n, k]; w_up None: w is both, [2n, k], the activated half first.
         b, b_up: [n], or both in b: [2n]; None: no biases.
     """
-    if x.dim() == 1:
-        return glu(x.unsqueeze(0), w, w_up, b, b_up, activation, fuse_wgrad_accumulation=fuse_wgrad_accumulation,
-                   recompute=recompute).squeeze(0)  # fmt: skip
-    if w_up is None:
-        if fuse_wgrad_accumulation:
-            raise ArgumentError("fuse_wgrad_accumulation needs two weights: pass w and w_up")
-        if w.shape[0] % 2 != 0:
-            raise ArgumentError(f"w has {w.shape[0]} rows, which are no two halves: pass [2n, k], or w and w_up")
-        w, w_up = w.chunk(2, dim=0)
-        if b is not None:
-            b, b_up = b.chunk(2, dim=0)
-    if (b is None) != (b_up is None):
-        raise ArgumentError("only one of b and b_up is given: pass both or none")
-    tensors = (x, w, w_up) if b is None else (x, w, w_up, b, b_up)
-    fused = ("wg", "wu") if fuse_wgrad_accumulation else ()
-    return _call(("glu", b is not None, activation, recompute), tensors, fused)
+    try:
+        if x.dim() == 1:
+            return glu(x.unsqueeze(0), w, w_up, b, b_up, activation, fuse_wgrad_accumulation=fuse_wgrad_accumulation,
+                       recompute=recompute).squeeze(0)  # fmt: skip
+        if w_up is None:
+            if fuse_wgrad_accumulation:
+                raise ArgumentError("fuse_wgrad_accumulation needs two weights: pass w and w_up")
+            if w.dim() != 2:
+                raise ArgumentError(f"w has shape {list(w.shape)}: pass [2n, k], or w and w_up")
+            if w.shape[0] % 2 != 0:
+                raise ArgumentError(f"w has {w.shape[0]} rows, which are no two halves: pass [2n, k], or w and w_up")
+            w, w_up = w.chunk(2, dim=0)
+            if b is not None:
+                b, b_up = b.chunk(2, dim=0)
+        if (b is None) != (b_up is None):
+            raise ArgumentError("only one of b and b_up is given: pass both or none")
+        tensors = (x, w, w_up) if b is None else (x, w, w_up, b, b_up)
+        fused = ("wg", "wu") if fuse_wgrad_accumulation else ()
+        return _call(("glu", b is not None, activation, recompute), tensors, fused)
+    except Exception:
+        refuse_kinds(glu, locals())
+        raise
 
 
 def glu_mlp(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, activation: str | None = "silu", *,
             fuse_wgrad_accumulation: bool = False, recompute: str = "unstored") -> Tensor:  # fmt: skip
     """(activation(x w_gate^T) * (x w_up^T)) w_down^T in one call: x [..., k], w_gate and w_up [n, k], w_down [k, n]."""
-    if x.dim() == 1:
-        return glu_mlp(x.unsqueeze(0), w_gate, w_up, w_down, activation, recompute=recompute,
-                       fuse_wgrad_accumulation=fuse_wgrad_accumulation).squeeze(0)  # fmt: skip
-    fused = ("wg", "wu", "wd") if fuse_wgrad_accumulation else ()
-    return _call(("glu_mlp", activation, recompute), (x, w_gate, w_up, w_down), fused)
+    try:
+        if x.dim() == 1:
+            return glu_mlp(x.unsqueeze(0), w_gate, w_up, w_down, activation, recompute=recompute,
+                           fuse_wgrad_accumulation=fuse_wgrad_accumulation).squeeze(0)  # fmt: skip
+        fused = ("wg", "wu", "wd") if fuse_wgrad_accumulation else ()
+        return _call(("glu_mlp", activation, recompute), (x, w_gate, w_up, w_down), fused)
+    except Exception:
+        refuse_kinds(glu_mlp, locals())
+        raise
 
 
 def grouped_linear(x: Tensor, w: Tensor, b: Tensor | None = None, activation: str | None = None,
@@ -84,10 +100,14 @@ def grouped_linear(x: Tensor, w: Tensor, b: Tensor | None = None, activation: st
         offs: i32[g], for each group the row after its last one, as in `torch.nn.functional.grouped_mm`. Rows after the
             last end are 0 before b and activation.
     """
-    if offs is None:
-        return _call(("groups", b is not None, activation, recompute), (x, w) if b is None else (x, w, b))
-    tensors = (x, w, offs) if b is None else (x, w, offs, b)
-    return _call(("ragged", b is not None, activation, recompute), tensors)
+    try:
+        if offs is None:
+            return _call(("groups", b is not None, activation, recompute), (x, w) if b is None else (x, w, b))
+        tensors = (x, w, offs) if b is None else (x, w, offs, b)
+        return _call(("ragged", b is not None, activation, recompute), tensors)
+    except Exception:
+        refuse_kinds(grouped_linear, locals())
+        raise
 
 
 def grouped_glu_mlp(x: Tensor, w_gate: Tensor, w_up: Tensor | None, w_down: Tensor, offs: Tensor,
@@ -101,18 +121,27 @@ def grouped_glu_mlp(x: Tensor, w_gate: Tensor, w_up: Tensor | None, w_down: Tens
         w_down: [g, k, n]. offs: i32[g] as for `grouped_linear`. scale: [m] or None.
         b_gate, b_up: [g, n], or both in b_gate: [g, 2n]; b_down: [g, k]. All or none.
     """
-    if w_up is None:
-        w_gate, w_up = w_gate.chunk(2, dim=1)
-        if b_gate is not None:
-            b_gate, b_up = b_gate.chunk(2, dim=1)
-    biases = (b_gate, b_up, b_down)
-    given = sum(bias is not None for bias in biases)
-    if given not in (0, 3):
-        raise ArgumentError("only some of b_gate, b_up and b_down are given: pass all or none")
-    tensors = (x, w_gate, w_up, w_down, offs) + (biases if given else ()) + (() if scale is None else (scale,))
-    return _call(("ragged_glu_mlp", given > 0, scale is not None, activation, recompute), tensors)
+    try:
+        if w_up is None:
+            if w_gate.dim() != 3:
+                raise ArgumentError(f"w_gate has shape {list(w_gate.shape)}: pass [g, 2n, k], or w_gate and w_up")
+            w_gate, w_up = w_gate.chunk(2, dim=1)
+            if b_gate is not None:
+                if b_gate.dim() != 2:
+                    raise ArgumentError(f"b_gate has shape {list(b_gate.shape)}: pass [g, 2n] as for w_gate")
+                b_gate, b_up = b_gate.chunk(2, dim=1)
+        biases = (b_gate, b_up, b_down)
+        given = sum(bias is not None for bias in biases)
+        if given not in (0, 3):
+            raise ArgumentError("only some of b_gate, b_up and b_down are given: pass all or none")
+        tensors = (x, w_gate, w_up, w_down, offs) + (biases if given else ()) + (() if scale is None else (scale,))
+        return _call(("ragged_glu_mlp", given > 0, scale is not None, activation, recompute), tensors)
+    except Exception:
+        refuse_kinds(grouped_glu_mlp, locals())
+        raise
 
 
+@checked
 def chain(chain: Chain | str, *, exact: bool = True, recompute: str = "unstored",
           save_budget: int = 0) -> ChainFunction:  # fmt: skip
     """A chain, or its text, as a differentiable function of tensors: see `ChainFunction`."""

@@ -10,8 +10,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from catenary.errors import ArgumentError
 from catenary.torch import functional
 from catenary.torch.forms import activation_name
+from catenary.torch.kinds import checked
 
 Tensor = torch.Tensor
 
@@ -25,6 +27,7 @@ class Linear(nn.Linear):
         recompute: what the forward saves for the backward: "none", "unstored" or "all" (`catenary.gradient`).
     """
 
+    @checked
     def __init__(self, in_features: int, out_features: int, bias: bool = True, activation: str | None = None,
                  fuse_wgrad_accumulation: bool = False, recompute: str = "unstored", device: Any = None,
                  dtype: Any = None):  # fmt: skip
@@ -34,6 +37,7 @@ class Linear(nn.Linear):
         self.recompute = recompute
 
     @classmethod
+    @checked
     def of(cls, layer: nn.Linear, activation: str | None = None) -> Linear:
         """A module that shares the parameters of `layer`."""
         made = cls(layer.in_features, layer.out_features, layer.bias is not None, activation, device="meta")
@@ -55,6 +59,7 @@ class GLU(nn.Module):
     Without biases it is one call; `activation` "silu" is SwiGLU, "gelu" GEGLU.
     """
 
+    @checked
     def __init__(self, hidden_size: int, intermediate_size: int, activation: str | None = "silu", bias: bool = False,
                  fuse_wgrad_accumulation: bool = False, recompute: str = "unstored", device: Any = None,
                  dtype: Any = None):  # fmt: skip
@@ -68,10 +73,15 @@ class GLU(nn.Module):
         self.recompute = recompute
 
     @classmethod
+    @checked
     def of(cls, mlp: nn.Module, activation: str | None = "silu") -> GLU:
         """A module that shares gate_proj, up_proj and down_proj of `mlp`."""
+        for name in ("gate_proj", "up_proj", "down_proj"):
+            if not isinstance(getattr(mlp, name, None), nn.Linear):
+                raise ArgumentError(f"mlp has no linear layer '{name}': pass one with gate_proj, up_proj, down_proj")
         gate = mlp.gate_proj
-        made = cls(gate.in_features, gate.out_features, activation, gate.bias is not None, device="meta")
+        made = cls(gate.in_features, gate.out_features, activation=activation, bias=gate.bias is not None,
+                   device="meta")  # fmt: skip
         made.gate_proj, made.up_proj, made.down_proj = mlp.gate_proj, mlp.up_proj, mlp.down_proj
         return made
 
@@ -88,13 +98,17 @@ class GLU(nn.Module):
 class SwiGLU(GLU):
     """`GLU` with silu."""
 
+    @checked
     def __init__(self, hidden_size: int, intermediate_size: int, **options: Any):
-        super().__init__(hidden_size, intermediate_size, "silu", **options)
+        if options.setdefault("activation", "silu") != "silu":
+            raise ArgumentError(f"activation is {options['activation']!r}: SwiGLU has 'silu', use GLU for others")
+        super().__init__(hidden_size, intermediate_size, **options)
 
 
 class GroupedLinear(nn.Module):
     """A linear layer per group: weight [groups, out_features, in_features], bias [groups, out_features]."""
 
+    @checked
     def __init__(self, groups: int, in_features: int, out_features: int, bias: bool = True,
                  activation: str | None = None, recompute: str = "unstored", device: Any = None,
                  dtype: Any = None):  # fmt: skip
@@ -127,6 +141,7 @@ class Experts(nn.Module):
     down_proj [experts, hidden_size, intermediate_size]. `bias`: with gate_up_proj_bias [experts, 2 *
     intermediate_size] and down_proj_bias [experts, hidden_size]."""
 
+    @checked
     def __init__(self, num_experts: int, hidden_size: int, intermediate_size: int, activation: str | None = "silu",
                  recompute: str = "none", device: Any = None, dtype: Any = None, bias: bool = False):  # fmt: skip
         super().__init__()

@@ -23,9 +23,11 @@ from torch.autograd import forward_ad
 
 from catenary import _native
 from catenary._native import lib
+from catenary.arguments import flag, instance, instance_or_none, shown
 from catenary.chain import Chain
-from catenary.errors import ArgumentError, Error, check, result, text
+from catenary.errors import ArgumentError, Error, UnsupportedError, check, result, text
 from catenary.torch import direct
+from catenary.torch.kinds import refuse_kinds
 
 FP8 = {torch.float8_e4m3fn: "e4m3", torch.float8_e5m2: "e5m2"}
 NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", torch.int32: "i32", **FP8}
@@ -178,12 +180,12 @@ def add(chain: Chain, exact: bool = True, pdl: bool = False) -> Form:
     """Makes a chain known to the operators. `exact`: tensors must have its sizes and strides; else these are examples,
     and a first dimension with the chain's symbol takes all leading dimensions of its tensor. `pdl`: calls of its key
     may start before the stream's previous kernel has ended; no kernel that may still run then writes a weight."""
-    for operand in chain.operands:
+    for operand in instance(chain, Chain, "the chain").operands:
         if operand.dtype.name not in DTYPES and not operand.is_bytes:
             raise ArgumentError(
                 f"'{operand.name}' is {operand.dtype}: operators of torch take {', '.join(DTYPES)}, i4 and u4"
             )
-    layouts = (0 if exact else 1) + (2 if pdl else 0)  # of ctn_torch_layouts
+    layouts = (0 if flag(exact, "exact") else 1) + (2 if flag(pdl, "pdl") else 0)  # of ctn_torch_layouts
     return form_of(result(ctypes.c_int64, lib.ctn_torch_add_chain, chain._handle.pointer, layouts))
 
 
@@ -193,9 +195,12 @@ def report() -> list[dict[str, Any]]:
 
 
 def add_pack(pack: Any) -> int:
-    """Makes the chains of a `catenary.Pack` known, and takes their kernels from it. Returns how many there are."""
+    """Makes the chains of a `catenary.Pack`, or of its file, known, and takes their kernels from it. Returns how many
+    there are."""
     from catenary.engine import Engine
+    from catenary.pack import Pack
 
+    pack = pack if isinstance(pack, Pack) else Pack(pack)
     use_engine(Engine(packs=[pack]))
     return result(ctypes.c_size_t, lib.ctn_torch_add_pack, pack._handle.pointer)
 
@@ -205,8 +210,10 @@ _engine: list[Any] = []
 
 def use_engine(engine: Any) -> None:
     """The `catenary.Engine` that the operators compile with from now on; None: one with default options."""
+    from catenary.engine import Engine
+
     handle = None
-    if engine is not None:
+    if instance_or_none(engine, Engine, "engine") is not None:
         handle, _ = engine._on_device(None) if not torch.cuda.is_available() else engine._on_device(0)
     _engine.append(engine)  # a call of another thread may still use the one before
     check(lib.ctn_torch_use_engine(handle.pointer if handle else None))
@@ -215,14 +222,14 @@ def use_engine(engine: Any) -> None:
 def set_pdl(allow: bool) -> None:
     """Whether the kernels of all operators may start, and read weights, before the stream's previous kernel has ended
     (programmatic dependent launch). That kernel must not write a weight: an optimiser's step may be one."""
-    check(lib.ctn_torch_set_pdl(int(allow)))
+    check(lib.ctn_torch_set_pdl(int(flag(allow, "allow"))))
 
 
 def set_host(host: str) -> None:
     """What computes CPU tensors: "reference", in float64, or "simulator", which runs the kernels."""
     places = {"reference": 0, "simulator": 1}
-    if host not in places:
-        raise ArgumentError(f"host is {host!r}: use 'reference' or 'simulator'")
+    if not isinstance(host, str) or host not in places:
+        raise ArgumentError(f"host is {shown(host)}: use 'reference' or 'simulator'")
     if host == "simulator":
         from catenary.device import use_simulator
 
@@ -333,21 +340,34 @@ def run_out(form: Form, inputs: Sequence[torch.Tensor], outs: Sequence[torch.Ten
             scalars: Sequence[float] = ()) -> None:  # fmt: skip
     """Writes outputs of the caller. `inputs` has no parameter that an output overwrites. DTensors: each process writes
     its parts, whose placements are those of `outs`."""
-    tensors = [*inputs, *outs]
-    if any(type(tensor) not in PLAIN for tensor in tensors) and is_distributed(tensors):
-        from catenary.torch.sharding_rules import run_sharded
+    try:
+        tensors = [*inputs, *outs]
+        if any(type(tensor) not in PLAIN for tensor in tensors) and is_distributed(tensors):
+            from catenary.torch.sharding_rules import run_sharded
 
-        run_sharded(form, inputs, outs, scalars)
-        return
-    if _is_dynamo_compiling():
-        torch.ops.catenary.run_out.default(list(inputs), list(outs), form.key, list(scalars))
-    else:
-        write(inputs, outs, form.key, scalars)
+            run_sharded(form, inputs, outs, scalars)
+            _count_versions(outs)  # of the wrappers
+        elif _is_dynamo_compiling():
+            torch.ops.catenary.run_out.default(list(inputs), list(outs), form.key, list(scalars))
+        else:
+            write(inputs, outs, form.key, scalars)
+    except Exception:
+        refuse_kinds(run_out, locals())
+        instance(form, Form, "form")
+        raise
+
+
+def is_unsupported(error: Exception) -> bool:
+    """Whether a call failed since no kernel supports its chain: the library's operators raise a RuntimeError that ends
+    with the code."""
+    return isinstance(error, UnsupportedError) or str(error).endswith("[catenary unsupported]")
 
 
 def write(inputs: Sequence[torch.Tensor], outs: Sequence[torch.Tensor], key: int, scalars: Sequence[float]) -> None:
     """`run_out` of tensors that are no DTensors."""
-    if _direct(key, tuple(inputs), tuple(scalars), tuple(outs)) is None:
+    if _direct(key, tuple(inputs), tuple(scalars), tuple(outs)) is not None:
+        _count_versions(outs)
+    else:
         if not in_functorch():  # else levels.py does
             name, tensors = form_of(key).name, [*inputs, *outs]
             refuse_tangents(name, tensors)
@@ -441,6 +461,10 @@ def _register_shim() -> bool:
     return True
 
 
+# autograd refuses a backward that reads a saved tensor of another version.
+_count_versions = torch._C._increment_version
+
+
 def _register() -> str:
     tags = [
         getattr(torch.Tag, name) for name in ("pt2_compliant_tag", "needs_exact_strides") if hasattr(torch.Tag, name)
@@ -458,6 +482,7 @@ def _register() -> str:
         name = schema.split("(")[0]
         for key in ("CPU", "CUDA"):
             _library.impl(name, fallback.run_out if name == "run_out" else fallback.run, key)
+    _library.impl("run_out", fallback.counting_run_out, "ADInplaceOrView", with_keyset=True)
     return "python"
 
 

@@ -16,6 +16,7 @@ import torch
 from catenary.errors import ArgumentError
 from catenary.torch import forms, operators
 from catenary.torch.functional import chain_activation
+from catenary.torch.kinds import refuse_kinds
 
 Tensor = torch.Tensor
 
@@ -68,17 +69,21 @@ def quantized_linear(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | No
     x and bias have gradients: that of x multiplies by the dequantised weight, in x's dtype, and an activation is then
     an operation of its own. ArgumentError: an argument does not fit, or scale requires a gradient, which this has not.
     """
-    x, bias = _cast(x, bias)
-    kind = kind_of(weight, scale, x.shape[-1], weight_dtype, group)
-    _check_call(x, scale, zero, bias)
-    name = forms.activation_name(activation)
-    if torch.is_grad_enabled() and (x.requires_grad or (bias is not None and bias.requires_grad)):
-        if not _is_dynamo_compiling():  # which takes no Function with a jvp()
-            operators.refuse_tangents("quantized_linear", (x, scale) if bias is None else (x, scale, bias))
-        apply = _in_transform if operators.in_functorch() else _Product.apply
-        y = apply(x, weight, scale, zero, bias, kind.dtype, kind.rows, kind.columns, kind.group)
-        return y if name is None else chain_activation(name, y)
-    return _product(x, weight, scale, zero, bias, kind, name)
+    try:
+        x, bias = _cast(x, bias)
+        kind = kind_of(weight, scale, x.shape[-1], weight_dtype, group)
+        _check_call(x, scale, zero, bias)
+        name = forms.activation_name(activation)
+        if torch.is_grad_enabled() and (x.requires_grad or (bias is not None and bias.requires_grad)):
+            if not _is_dynamo_compiling():  # which takes no Function with a jvp()
+                operators.refuse_tangents("quantized_linear", (x, scale) if bias is None else (x, scale, bias))
+            apply = _in_transform if operators.in_functorch() else _Product.apply
+            y = apply(x, weight, scale, zero, bias, kind.dtype, kind.rows, kind.columns, kind.group)
+            return y if name is None else chain_activation(name, y)
+        return _product(x, weight, scale, zero, bias, kind, name)
+    except Exception:
+        refuse_kinds(quantized_linear, locals())
+        raise
 
 
 class _Product(torch.autograd.Function):
@@ -170,9 +175,13 @@ def dequantize(weight: Tensor, scale: Tensor, zero: Tensor | None = None, *, col
 
     Other arguments are those of `quantized_linear`. Operations of torch: on any device, with a gradient of `scale`.
     """
-    kind = kind_of(weight, scale, columns, weight_dtype, group)
-    _check_blocks(scale, zero)
-    return _weight(weight, scale, zero, kind, result)
+    try:
+        kind = kind_of(weight, scale, columns, weight_dtype, group)
+        _check_blocks(scale, zero)
+        return _weight(weight, scale, zero, kind, result)
+    except Exception:
+        refuse_kinds(dequantize, locals())
+        raise
 
 
 def kind_of(weight: Tensor, scale: Tensor, columns: int, dtype: str, group: int | None) -> Kind:

@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from catenary.arguments import integers, shown
 from catenary.errors import ArgumentError
 from catenary.repack import packed_bytes, repack, repack_zeros
 from catenary.torch import quantized
 from catenary.torch.forms import activation_name
+from catenary.torch.kinds import checked, refuse_kinds
 
 Tensor = torch.Tensor
 
@@ -32,6 +34,7 @@ class QuantizedLinear(nn.Module):
         scale_dtype: of scale and bias.
     """
 
+    @checked
     def __init__(self, in_features: int, out_features: int, bias: bool = True, *, weight_dtype: str = "i4",
                  group: int | None = 128, symmetric: bool = True, activation: str | None = None,
                  scale_dtype: torch.dtype = torch.bfloat16, device: Any = None):  # fmt: skip
@@ -52,6 +55,7 @@ class QuantizedLinear(nn.Module):
         self.register_buffer("bias", torch.zeros(out_features, dtype=scale_dtype, device=device) if bias else None)
 
     @classmethod
+    @checked
     def from_linear(cls, layer: nn.Linear, bits: int = 4, group: int | None = 128, symmetric: bool = True,
                     activation: str | None = None) -> QuantizedLinear:  # fmt: skip
         """The layer with its weight rounded to the nearest of 2^bits values, without calibration.
@@ -72,6 +76,7 @@ class QuantizedLinear(nn.Module):
         return cls.from_values(values, scale, zero, layer.bias, bits=bits, group=group, activation=activation)
 
     @classmethod
+    @checked
     def from_values(cls, values: Tensor, scale: Tensor, zero: Tensor | None = None, bias: Tensor | None = None, *,
                     bits: int, group: int | None = None, activation: str | None = None) -> QuantizedLinear:  # fmt: skip
         """From integers q, int8 [n, k] of the range of `bits` with sign: the weight is (q - zero) * scale.
@@ -86,6 +91,7 @@ class QuantizedLinear(nn.Module):
         return cls._of(torch.from_numpy(packed), tuple(values.shape), scale, zero, bias, f"i{bits}", group, activation)
 
     @classmethod
+    @checked
     def from_compressed_tensors(cls, packed: Tensor, scale: Tensor, zero: Tensor | None = None,
                                 shape: Sequence[int] | Tensor | None = None, bias: Tensor | None = None,
                                 activation: str | None = None) -> QuantizedLinear:  # fmt: skip
@@ -98,7 +104,10 @@ class QuantizedLinear(nn.Module):
             raise ArgumentError(f"packed is {packed.dtype} of {packed.dim()} dimensions: pass weight_packed, int32")
         n, k = packed.shape[0], 8 * packed.shape[1]
         if shape is not None:
-            n, k = (int(size) for size in shape)
+            sizes = integers(shape.tolist() if isinstance(shape, Tensor) else shape, "shape")
+            if len(sizes) != 2:
+                raise ArgumentError(f"shape is {shown(shape)}: pass weight_shape, [n, k]")
+            n, k = sizes
         bits = next((b for b in (4, 8) if k == packed.shape[1] * (32 // b)), None)
         if bits is None or n != packed.shape[0]:
             raise ArgumentError(
@@ -112,7 +121,8 @@ class QuantizedLinear(nn.Module):
         return cls._of(weight, (n, k), scale, zero, bias, dtype, None, activation, packed.device)
 
     @classmethod
-    def from_torchao(cls, layer: nn.Module, activation: str | None = None) -> QuantizedLinear:
+    @checked
+    def from_torchao(cls, layer: nn.Linear, activation: str | None = None) -> QuantizedLinear:
         """From a linear layer after `torchao.quantization.quantize_` with Int8WeightOnlyConfig, or IntxWeightOnlyConfig
         of 4 or 8 bits. Their zeros are integers. ArgumentError for other tensors, such as `Int4Tensor`, whose zeros
         are floats."""
@@ -163,12 +173,17 @@ class QuantizedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: bf16 or f16 [..., in_features]. The bias is converted to its dtype."""
-        if x.shape[-1] != self.in_features:
-            raise ArgumentError(f"x has {x.shape[-1]} columns: the layer has {self.in_features} features")
-        bias = self.bias if self.bias is None or self.bias.dtype == x.dtype else self.bias.to(x.dtype)
-        return quantized.quantized_linear(x, self.weight, self.scale, self.zero, bias, self.activation,
-                                          weight_dtype=self.weight_dtype, group=self.group)  # fmt: skip
+        try:
+            if x.shape[-1] != self.in_features:
+                raise ArgumentError(f"x has {x.shape[-1]} columns: the layer has {self.in_features} features")
+            bias = self.bias if self.bias is None or self.bias.dtype == x.dtype else self.bias.to(x.dtype)
+            return quantized.quantized_linear(x, self.weight, self.scale, self.zero, bias, self.activation,
+                                              weight_dtype=self.weight_dtype, group=self.group)  # fmt: skip
+        except Exception:
+            refuse_kinds(QuantizedLinear.forward, locals())
+            raise
 
+    @checked
     def dequantize(self, result: torch.dtype = torch.bfloat16) -> Tensor:
         """The weight [out_features, in_features]: see `catenary.torch.dequantize`."""
         return quantized.dequantize(self.weight, self.scale, self.zero, columns=self.in_features, group=self.group,

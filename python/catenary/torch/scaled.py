@@ -14,6 +14,7 @@ import torch
 
 from catenary.errors import ArgumentError
 from catenary.torch import forms, operators
+from catenary.torch.kinds import refuse_kinds
 from catenary.torch.operators import PLAIN, is_distributed
 
 Tensor = torch.Tensor
@@ -38,26 +39,30 @@ def scaled_linear(x: Tensor, w: Tensor, x_scale: Tensor, w_scale: Tensor, bias: 
 
     ArgumentError: an argument does not fit, or one requires a gradient, which this has not.
     """
-    _check(x, w, 2, x_scale, w_scale, bias, out_dtype, out_scale)
-    name = forms.activation_name(activation)
-    n = w.shape[0]
-    _check_bias(bias, w, (n,))
-    if x.numel() == 0 or n == 0:
-        return _zeros((*x.shape[:-1], n), x, bias, None, name, out_dtype, out_scale)
-    lead = x.shape[:-1]
-    sx, rows = _row_scale(x_scale, lead)
-    if w_scale.shape == (n,) or w_scale.shape == (n, 1):
-        sw, channels = w_scale.reshape(n), True
-    elif w_scale.numel() == 1:
-        sw, channels = w_scale.reshape(1), False
-    else:
-        raise _wrong_scale("w_scale", w_scale, f"[{n}], [{n}, 1] or one element")
-    flat = x.dim() == 1
-    key = _key("scaled_linear", operators.FP8[x.dtype], rows, channels, _name(bias), name,
-               operators.NAMES[out_dtype], out_scale is not None, fast_accum)  # fmt: skip
-    tensors = [x.unsqueeze(0) if flat else x, w, sx.reshape(1) if flat else sx, sw]
-    y = _run(key, tensors, bias, out_scale)
-    return y.squeeze(0) if flat else y
+    try:
+        _check(x, w, 2, x_scale, w_scale, bias, out_dtype, out_scale)
+        name = forms.activation_name(activation)
+        n = w.shape[0]
+        _check_bias(bias, w, (n,))
+        if x.numel() == 0 or n == 0:
+            return _zeros((*x.shape[:-1], n), x, bias, None, name, out_dtype, out_scale)
+        lead = x.shape[:-1]
+        sx, rows = _row_scale(x_scale, lead)
+        if w_scale.shape == (n,) or w_scale.shape == (n, 1):
+            sw, channels = w_scale.reshape(n), True
+        elif w_scale.numel() == 1:
+            sw, channels = w_scale.reshape(1), False
+        else:
+            raise _wrong_scale("w_scale", w_scale, f"[{n}], [{n}, 1] or one element")
+        flat = x.dim() == 1
+        key = _key("scaled_linear", operators.FP8[x.dtype], rows, channels, _name(bias), name,
+                   operators.NAMES[out_dtype], out_scale is not None, fast_accum)  # fmt: skip
+        tensors = [x.unsqueeze(0) if flat else x, w, sx.reshape(1) if flat else sx, sw]
+        y = _run(key, tensors, bias, out_scale)
+        return y.squeeze(0) if flat else y
+    except Exception:
+        refuse_kinds(scaled_linear, locals())
+        raise
 
 
 def scaled_grouped_linear(x: Tensor, w: Tensor, x_scale: Tensor, w_scale: Tensor, offs: Tensor,
@@ -74,28 +79,32 @@ def scaled_grouped_linear(x: Tensor, w: Tensor, x_scale: Tensor, w_scale: Tensor
 
     Other arguments and errors are those of `scaled_linear`.
     """
-    if x.dim() != 2:
-        raise ArgumentError(f"x has {x.dim()} dimensions: pass [m, k], rows ordered by group")
-    _check(x, w, 3, x_scale, w_scale, bias, out_dtype, out_scale)
-    name = forms.activation_name(activation)
-    groups, n = w.shape[0], w.shape[1]
-    if offs.dtype != torch.int32 or offs.shape != (groups,):
-        raise ArgumentError(f"offs is {offs.dtype} of shape {list(offs.shape)}: pass int32 of shape [{groups}]")
-    _check_bias(bias, w, (groups, n))
-    if x.numel() == 0 or n == 0 or groups == 0:
-        return _zeros((x.shape[0], n), x, bias, offs, name, out_dtype, out_scale)
-    sx, rows = _row_scale(x_scale, x.shape[:-1])
-    if w_scale.shape == (groups, n):
-        sw, kind = w_scale, "channel"
-    elif w_scale.shape == (groups,):
-        sw, kind = w_scale, "group"
-    elif w_scale.numel() == 1:
-        sw, kind = w_scale.reshape(1), "tensor"
-    else:
-        raise _wrong_scale("w_scale", w_scale, f"[{groups}, {n}], [{groups}] or one element")
-    key = _key("scaled_ragged", operators.FP8[x.dtype], rows, kind, _name(bias), name, operators.NAMES[out_dtype],
-               out_scale is not None, fast_accum)  # fmt: skip
-    return _run(key, [x, w, offs, sx, sw], bias, out_scale)
+    try:
+        if x.dim() != 2:
+            raise ArgumentError(f"x has {x.dim()} dimensions: pass [m, k], rows ordered by group")
+        _check(x, w, 3, x_scale, w_scale, bias, out_dtype, out_scale)
+        name = forms.activation_name(activation)
+        groups, n = w.shape[0], w.shape[1]
+        if offs.dtype != torch.int32 or offs.shape != (groups,):
+            raise ArgumentError(f"offs is {offs.dtype} of shape {list(offs.shape)}: pass int32 of shape [{groups}]")
+        _check_bias(bias, w, (groups, n))
+        if x.numel() == 0 or n == 0 or groups == 0:
+            return _zeros((x.shape[0], n), x, bias, offs, name, out_dtype, out_scale)
+        sx, rows = _row_scale(x_scale, x.shape[:-1])
+        if w_scale.shape == (groups, n):
+            sw, kind = w_scale, "channel"
+        elif w_scale.shape == (groups,):
+            sw, kind = w_scale, "group"
+        elif w_scale.numel() == 1:
+            sw, kind = w_scale.reshape(1), "tensor"
+        else:
+            raise _wrong_scale("w_scale", w_scale, f"[{groups}, {n}], [{groups}] or one element")
+        key = _key("scaled_ragged", operators.FP8[x.dtype], rows, kind, _name(bias), name, operators.NAMES[out_dtype],
+                   out_scale is not None, fast_accum)  # fmt: skip
+        return _run(key, [x, w, offs, sx, sw], bias, out_scale)
+    except Exception:
+        refuse_kinds(scaled_grouped_linear, locals())
+        raise
 
 
 def quantize_fp8(x: Tensor, per: str = "row", dtype: torch.dtype = torch.float8_e4m3fn) -> tuple[Tensor, Tensor]:
@@ -106,17 +115,21 @@ def quantize_fp8(x: Tensor, per: str = "row", dtype: torch.dtype = torch.float8_
 
     Returns (fp8 [..., k], f32 scale).
     """
-    if dtype not in operators.FP8:
-        raise ArgumentError(f"dtype is {dtype}: use float8_e4m3fn or float8_e5m2")
-    if per not in ("row", "tensor"):
-        raise ArgumentError(f"per is {per!r}: use 'row' or 'tensor'")
-    largest = torch.finfo(dtype).max
-    wide = x.to(torch.float32)
-    if x.numel() == 0:
-        return x.to(dtype), wide.new_ones((*x.shape[:-1], 1) if per == "row" else ())
-    scale = (wide.abs().amax(-1, keepdim=True) if per == "row" else wide.abs().amax()) / largest
-    scale = torch.where(scale == 0, torch.ones_like(scale), scale)
-    return (wide / scale).clamp(-largest, largest).to(dtype), scale
+    try:
+        if dtype not in operators.FP8:
+            raise ArgumentError(f"dtype is {dtype}: use float8_e4m3fn or float8_e5m2")
+        if per not in ("row", "tensor"):
+            raise ArgumentError(f"per is {per!r}: use 'row' or 'tensor'")
+        largest = torch.finfo(dtype).max
+        wide = x.to(torch.float32)
+        if x.numel() == 0:
+            return x.to(dtype), wide.new_ones((*x.shape[:-1], 1) if per == "row" else ())
+        scale = (wide.abs().amax(-1, keepdim=True) if per == "row" else wide.abs().amax()) / largest
+        scale = torch.where(scale == 0, torch.ones_like(scale), scale)
+        return (wide / scale).clamp(-largest, largest).to(dtype), scale
+    except Exception:
+        refuse_kinds(quantize_fp8, locals())
+        raise
 
 
 def _check(x: Tensor, w: Tensor, rank: int, x_scale: Tensor, w_scale: Tensor, bias: Tensor | None,

@@ -13,6 +13,7 @@ from torch import nn
 from catenary.errors import ArgumentError
 from catenary.torch import operators
 from catenary.torch.forms import activation_name
+from catenary.torch.kinds import checked, refuse_kinds
 from catenary.torch.scaled import quantize_fp8, scaled_linear
 
 Tensor = torch.Tensor
@@ -34,6 +35,7 @@ class ScaledLinear(nn.Module):
         dtype: of the bias.
     """
 
+    @checked
     def __init__(self, in_features: int, out_features: int, bias: bool = True, *, per: str = "row",
                  channels: bool = True, activation: str | None = None, fast_accum: bool = False,
                  weight_dtype: torch.dtype = torch.float8_e4m3fn, dtype: torch.dtype = torch.bfloat16,
@@ -53,6 +55,7 @@ class ScaledLinear(nn.Module):
         self.register_buffer("bias", torch.zeros(out_features, dtype=dtype, device=device) if bias else None)
 
     @classmethod
+    @checked
     def of(cls, weight: Tensor, weight_scale: Tensor, bias: Tensor | None = None, *, per: str = "row",
            input_scale: Tensor | None = None, activation: str | None = None,
            fast_accum: bool = False) -> ScaledLinear:  # fmt: skip
@@ -81,6 +84,7 @@ class ScaledLinear(nn.Module):
         return made
 
     @classmethod
+    @checked
     def from_linear(cls, layer: nn.Linear, *, per: str = "row", channels: bool = True, activation: str | None = None,
                     fast_accum: bool = False) -> ScaledLinear:  # fmt: skip
         """The layer with its weight rounded to float8_e4m3fn, by `quantize_fp8`: a scale per row, or one."""
@@ -90,7 +94,8 @@ class ScaledLinear(nn.Module):
         return cls.of(weight, scale, layer.bias, per=per, activation=activation, fast_accum=fast_accum)
 
     @classmethod
-    def from_torchao(cls, layer: nn.Module, activation: str | None = None) -> ScaledLinear:
+    @checked
+    def from_torchao(cls, layer: nn.Linear, activation: str | None = None) -> ScaledLinear:
         """From a linear layer after `torchao.quantization.quantize_` with Float8DynamicActivationFloat8WeightConfig.
 
         The scale of x is computed in f32, there in x's dtype. ArgumentError for other tensors, such as those of
@@ -116,24 +121,29 @@ class ScaledLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: bf16, f16 or f32 [..., in_features]; under autocast the result has its dtype."""
-        if x.shape[-1] != self.in_features:
-            raise ArgumentError(f"x has {x.shape[-1]} columns: the layer has {self.in_features} features")
-        if x.dtype not in (torch.bfloat16, torch.float16, torch.float32):
-            raise ArgumentError(f"x is {x.dtype}: use bfloat16, float16 or float32")
-        if torch.is_grad_enabled() and x.requires_grad:
-            raise ArgumentError("a product of fp8 tensors has no gradient: call the layer under torch.no_grad()")
-        device = x.device.type
-        cast = device in ("cpu", "cuda") and torch.is_autocast_enabled(device)
-        result = torch.get_autocast_dtype(device) if cast else x.dtype
-        if self.per == "static":
-            largest = torch.finfo(self.weight.dtype).max
-            scale = self.input_scale
-            q = (x.to(torch.float32) / scale).clamp(-largest, largest).to(self.weight.dtype)
-        else:
-            q, scale = quantize_fp8(x, self.per, self.weight.dtype)
-        return scaled_linear(q, self.weight, scale, self.weight_scale, self.bias, self.activation, out_dtype=result,
-                             fast_accum=self.fast_accum)  # fmt: skip
+        try:
+            if x.shape[-1] != self.in_features:
+                raise ArgumentError(f"x has {x.shape[-1]} columns: the layer has {self.in_features} features")
+            if x.dtype not in (torch.bfloat16, torch.float16, torch.float32):
+                raise ArgumentError(f"x is {x.dtype}: use bfloat16, float16 or float32")
+            if torch.is_grad_enabled() and x.requires_grad:
+                raise ArgumentError("a product of fp8 tensors has no gradient: call the layer under torch.no_grad()")
+            device = x.device.type
+            cast = device in ("cpu", "cuda") and torch.is_autocast_enabled(device)
+            result = torch.get_autocast_dtype(device) if cast else x.dtype
+            if self.per == "static":
+                largest = torch.finfo(self.weight.dtype).max
+                scale = self.input_scale
+                q = (x.to(torch.float32) / scale).clamp(-largest, largest).to(self.weight.dtype)
+            else:
+                q, scale = quantize_fp8(x, self.per, self.weight.dtype)
+            return scaled_linear(q, self.weight, scale, self.weight_scale, self.bias, self.activation, out_dtype=result,
+                                 fast_accum=self.fast_accum)  # fmt: skip
+        except Exception:
+            refuse_kinds(ScaledLinear.forward, locals())
+            raise
 
+    @checked
     def dequantize(self, result: torch.dtype = torch.bfloat16) -> Tensor:
         """The weight [out_features, in_features]."""
         return (self.weight.to(torch.float32) * self.weight_scale.reshape(-1, 1)).to(result)

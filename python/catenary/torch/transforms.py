@@ -18,10 +18,11 @@ from torch._C._functorch import TransformType
 from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter as innermost
 
 from catenary.chain import Chain
-from catenary.errors import ArgumentError
+from catenary.errors import ArgumentError, Error
 from catenary.torch import batching, operators
 from catenary.torch.function import (
     ChainFunction,
+    OfSample,
     Training,
     backward,
     no_second_derivative,
@@ -122,7 +123,14 @@ class _Call(torch.autograd.Function):
         if not any(wanted):
             return (None,) * len(ctx.needs_input_grad)
         program = _program(training, wanted, ctx.scalars, ctx.shapes)
-        found = iter(Once.apply(training.forward.name, program, *ctx.saved_tensors, *given))
+        try:
+            made = Once.apply(training.forward.name, program, *ctx.saved_tensors, *given)
+        except (Error, RuntimeError) as error:
+            if training.of_sample is None or not operators.is_unsupported(error):
+                raise
+            program = _program_by_sample(training, wanted, ctx.scalars, ctx.shapes)
+            made = Once.apply(training.forward.name, program, *ctx.saved_tensors, *given)
+        found = iter(made)
         return None, None, *(next(found) if want else None for want in wanted)
 
     @staticmethod
@@ -146,6 +154,37 @@ def _program(training: Training, wanted: tuple[bool, ...], scalars: Sequence[flo
         return tuple(result for result, want in zip(results, wanted, strict=True) if want)
 
     return run
+
+
+def _program_by_sample(training: Training, wanted: tuple[bool, ...], scalars: Sequence[float],
+                       shapes: Sequence[Any]) -> Program:  # fmt: skip
+    """The same of a chain with samples that no kernel supports: a backward pass per sample."""
+    single = training.of_sample
+    form = single.training.forward
+    places = [
+        *((single.inputs[i], form.inputs[i].sizes) for i in training.saved_inputs),
+        *((single.outputs[i], form.outputs[i].sizes) for i in (*training.saved_outputs, *range(training.results))),
+    ]
+    of_inputs = [_place(place, p.sizes, shape) for place, p, shape in
+                 zip(single.inputs, form.inputs, shapes, strict=True)]  # fmt: skip
+    of_sample = [_without(shape, dim) for shape, dim in zip(shapes, of_inputs, strict=True)]
+    program = _program(single.training, wanted, scalars, of_sample)
+    size = next(shape[dim] for shape, dim in zip(shapes, of_inputs, strict=True) if dim is not None)
+
+    def run(*tensors: Tensor) -> tuple[Tensor, ...]:
+        dims = [_place(place, sizes, t.shape) for (place, sizes), t in zip(places, tensors, strict=True)]
+        parts = [program(*_sample(dims, tensors, i, True)) for i in range(size)]
+        gradients = zip(*parts, strict=True)
+        dims = [dim for dim, want in zip(of_inputs, wanted, strict=True) if want]
+        return tuple(torch.stack(each).sum(0) if dim is None else torch.stack(each, dim)
+                     for each, dim in zip(gradients, dims, strict=True))  # fmt: skip
+
+    return run
+
+
+def _place(place: int | None, sizes: Sequence[Any], shape: Sequence[int]) -> int | None:
+    """The dimension of the samples in a tensor: after rows (1) it is after all leading dimensions."""
+    return len(shape) - len(sizes) if place == 1 else place
 
 
 @functools.lru_cache(maxsize=4096)
@@ -195,23 +234,38 @@ class Once(torch.autograd.Function):
 def over_samples(training: Training, size: int, dims: Sequence[int | None], tensors: Sequence[Tensor],
                  call: Call) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:  # fmt: skip
     """The forward on tensors with samples: its outputs, and the dimension of the samples in each. One call of a chain
-    that has them as rows or as a dimension, where there is one; else a call per sample."""
+    that has them as rows or as a dimension, where there is one that kernels support; else a call per sample. Where that
+    one was refused the samples are contiguous, since what kernels support depends on strides."""
     form = training.forward
-    batched = tuple(dim is not None for dim in dims)
     if form.exact:
         _check_sizes(form, [_sample_shape(t, dim) for t, dim in zip(tensors, dims, strict=True)])
+    refused = False
+    try:
+        found = _at_once(training, size, dims, tensors, call) if size > 0 else None
+        if found is not None:
+            return found
+    except (Error, RuntimeError) as error:
+        if not operators.is_unsupported(error):
+            raise
+        refused = True
+    return _one_by_one(training, size, dims, tensors, call, refused)
+
+
+def _at_once(training: Training, size: int, dims: Sequence[int | None], tensors: Sequence[Tensor],
+             call: Call) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]] | None:  # fmt: skip
+    """over_samples() by one call. None: no chain has these samples."""
+    batched = tuple(dim is not None for dim in dims)
     free = _with_samples(training, (False,) * len(dims))
     leads = _leads(free[0].forward, dims, tensors) if free is not None else None
-    if leads is not None and size > 0:
-        if batching.rows_are_apart(free[0].forward.key, batched):
-            return _as_rows(free[0], size, dims, tensors, call)
-        ends = batching.ragged_ends(free[0].forward.key, batched)
-        if ends is not None:
-            return _as_ragged_rows(free[0], size, dims, tensors, ends, leads, call)
-        made = _with_samples(training, batched)
-        if made is not None:
-            return _as_dimension(*made, dims, tensors, leads, call)
-    return _one_by_one(training, size, dims, tensors, call)
+    if leads is None:
+        return None
+    if batching.rows_are_apart(free[0].forward.key, batched):
+        return _as_rows(free[0], size, dims, tensors, call)
+    ends = batching.ragged_ends(free[0].forward.key, batched)
+    if ends is not None:
+        return _as_ragged_rows(free[0], size, dims, tensors, ends, leads, call)
+    made = _with_samples(training, batched)
+    return _as_dimension(*made, dims, tensors, leads, call) if made is not None else None
 
 
 @functools.lru_cache(maxsize=4096)
@@ -232,14 +286,25 @@ def _with_samples(training: Training, batched: tuple[bool, ...]) -> tuple[Traini
         return None
     whole = ChainFunction(Chain.parse(own.text), False, function.recompute, function.save_budget)
     result = whole.training_of([place is not None for place in training.gradients])
-    return (result, made.outputs) if result.outputs == training.outputs else None
+    if result.outputs != training.outputs:
+        return None
+    if (result.saved_inputs, result.saved_outputs) == (training.saved_inputs, training.saved_outputs):
+        inputs = tuple(int(p.leading) if b else None for p, b in zip(form.inputs, batched, strict=True))
+        result = dataclasses.replace(result, of_sample=OfSample(training, inputs, made.outputs))
+    return result, made.outputs
 
 
 def _sample_shape(tensor: Tensor, dim: int | None) -> list[int]:
-    shape = list(tensor.shape)
-    if dim is not None:
-        del shape[dim]
-    return shape
+    return _without(tensor.shape, dim)
+
+
+def _without(shape: Sequence[int], dim: int | None) -> list[int]:
+    return [n for i, n in enumerate(shape) if i != dim]
+
+
+def _sample(dims: Sequence[int | None], tensors: Sequence[Tensor], i: int, contiguous: bool) -> list[Tensor]:
+    samples = [t if dim is None else t.select(dim, i) for dim, t in zip(dims, tensors, strict=True)]
+    return [t.contiguous() for t in samples] if contiguous else samples
 
 
 def _check_sizes(form: Form, shapes: Sequence[list[int]]) -> None:
@@ -331,7 +396,8 @@ def _as_dimension(training: Training, places: tuple[int | None, ...], dims: Sequ
 
 
 def _one_by_one(training: Training, size: int, dims: Sequence[int | None], tensors: Sequence[Tensor],
-                call: Call) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:  # fmt: skip
+                call: Call, contiguous: bool) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:  # fmt: skip
+    """`contiguous`: samples are copied where they are not."""
     form = training.forward
     if size == 0:
         samples = [t.new_empty(_sample_shape(t, dim)) for dim, t in zip(dims, tensors, strict=True)]
@@ -339,7 +405,7 @@ def _one_by_one(training: Training, size: int, dims: Sequence[int | None], tenso
         return outputs, (0,) * len(outputs)
     results = []
     for i in range(size):
-        samples = [t if dim is None else t.select(dim, i) for dim, t in zip(dims, tensors, strict=True)]
+        samples = _sample(dims, tensors, i, contiguous and not form.exact)
         if form.exact:
             samples = [t if p.bytes else operators.laid_out(t, p.strides) if t.dim() == len(p.strides) else t
                        for p, t in zip(form.inputs, samples, strict=True)]  # fmt: skip

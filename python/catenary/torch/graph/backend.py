@@ -8,7 +8,9 @@ from typing import Any
 
 import torch
 
+from catenary.arguments import wrong_kind
 from catenary.torch.graph.graph_pass import CatenaryPass
+from catenary.torch.kinds import checked
 
 
 def backend(graph: torch.fx.GraphModule, inputs: Any, *, mode: str | None = None,
@@ -35,8 +37,11 @@ def backend(graph: torch.fx.GraphModule, inputs: Any, *, mode: str | None = None
     return compile_fx(graph, inputs, config_patches=patches)
 
 
+@checked
 def compile(model: Any, *, dynamic: bool | None = None, fullgraph: bool = False, mode: str | None = None,
             options: dict[str, Any] | None = None) -> Any:  # fmt: skip
     """torch.compile with this backend; arguments as there, options as for `backend`."""
+    if not callable(model) or isinstance(model, type):
+        raise wrong_kind("model", model, "a module or a function")
     return torch.compile(model, backend=lambda graph, inputs: backend(graph, inputs, mode=mode, options=options),
-                         dynamic=dynamic, fullgraph=fullgraph)  # fmt: skip
+                         dynamic=None if dynamic is None else bool(dynamic), fullgraph=bool(fullgraph))  # fmt: skip
