@@ -11,12 +11,29 @@ void add_value(FusionPlan& plan, ValueId id, int g) {
   plan.group_of[id] = g;
 }
 
+namespace {
+
+// Does the group, a reduction, compute the value where its terms are, not of its result?
+bool is_of_terms(const VerifiedChain& chain, const FusionGroup& group, ValueId id) {
+  if (group.kind != FusionGroup::Kind::kReduction) return false;
+  std::vector<bool> of_result(chain.num_values(), false);
+  for (ValueId value : group.values) {
+    of_result[value] = is_reduction(chain.value(value).op) ||
+                       llvm::any_of(chain.value(value).operands,
+                                    [&](const Use& use) { return of_result[use.value]; });
+  }
+  return !of_result[id];
+}
+
+}  // namespace
+
 void store_value(const VerifiedChain& chain, FusionPlan& plan, ValueId id) {
   if (plan.group_of[id] < 0) return;
-  auto& outputs = plan.groups[plan.group_of[id]].outputs;
+  FusionGroup& group = plan.groups[plan.group_of[id]];
+  auto& outputs = group.outputs;
   if (llvm::any_of(outputs, [&](const GroupOutput& output) { return output.value == id; })) return;
   const auto& shape = chain.info(id).type.shape;
-  outputs.push_back({id, {shape.begin(), shape.end()}, false});
+  outputs.push_back({id, {shape.begin(), shape.end()}, is_of_terms(chain, group, id)});
   llvm::sort(outputs, [](const GroupOutput& a, const GroupOutput& b) { return a.value < b.value; });
 }
 

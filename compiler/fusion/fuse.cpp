@@ -4,8 +4,10 @@
 #include "compiler/fusion/anchors.h"
 #include "compiler/fusion/beside.h"
 #include "compiler/fusion/column_sums.h"
+#include "compiler/fusion/edit_groups.h"
 #include "compiler/fusion/formed.h"
 #include "compiler/fusion/gain.h"
+#include "compiler/fusion/group.h"
 #include "compiler/fusion/in_place.h"
 #include "compiler/fusion/norm.h"
 #include "compiler/fusion/recomputed.h"
@@ -374,6 +376,14 @@ class Fuser {
   std::vector<bool> pending_group_;
 };
 
+// A group between the old and the new place of values that have moved ahead formed them itself; it
+// finds them in memory where they are.
+void store_read_values(const VerifiedChain& chain, FusionPlan& plan) {
+  for (int g = 0; g < static_cast<int>(plan.groups.size()); ++g) {
+    for (ValueId id : read_values(chain, plan, g)) store_value(chain, plan, id);
+  }
+}
+
 }  // namespace
 
 FusionPlan fuse_chain(const VerifiedChain& chain, FusionOptions options) {
@@ -389,6 +399,7 @@ FusionPlan fuse_chain(const VerifiedChain& chain, FusionOptions options) {
     const bool inside = move_column_sums_inside(chain, plan);
     plan.has_column_sums = store_terms_in_sums(chain, plan) || inside;
   }
+  if (options.fuse) store_read_values(chain, plan);
   if (options.fuse && !options.batch_invariant) recompute_values(chain, plan);
   add_copies(chain, plan);
   if (options.fuse) find_beside(chain, plan);

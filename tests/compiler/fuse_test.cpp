@@ -386,6 +386,32 @@ TEST_CASE("a sum over rows stores what else its terms are for") {
             .plan.groups.size() == 3);
 }
 
+TEST_CASE("a sum stores values of its terms that a later sum formed itself") {
+  auto chain = verify(llvm::cantFail(parse(R"(chain c(
+      input p: f32[4, 4], input q: f32[4, 4, 4], input d: f32[4, 4, 4], input e: f32[4, 4, 4],
+      input v: f32[4, 4]) {
+    s = sum "njm->mn"(mul(d, q))
+    a = add(e, v)
+    t = mul(0.5, a)
+    u = sum "njm->jm"(select(q, 0, select(p, t, a)))
+    h = add(contract "mn,njm->jn" f32 (s, q), u)
+    return h: f32, t: f32, a: f32 })")));
+  if (!chain) FAIL(take_report(chain.takeError()).message);
+  FusionOptions options;
+  options.column_sums = true;
+  const FusionPlan plan = fuse_chain(*chain, options);
+  CHECK(plan.has_column_sums);
+  const MemoryMap memory = map_memory(*chain, plan);
+  for (int g = 0; g < static_cast<int>(plan.groups.size()); ++g) {
+    for (ValueId id : read_values(*chain, plan, g)) {
+      const auto& outputs = plan.groups[plan.group_of[id]].outputs;
+      CHECK(llvm::any_of(outputs, [&](const GroupOutput& o) { return o.value == id; }));
+      CHECK(memory.home.count(id) == 1);
+    }
+    build_group(*chain, plan, memory, g);
+  }
+}
+
 TEST_CASE("a sum reads its operand where no kernel has its rows") {
   // Along the columns of a tile.
   CHECK_FALSE(with_sums(column_sum("s: f32", "sum \"mn->m\"(p)")).plan.has_column_sums);
