@@ -140,6 +140,30 @@ TEST_CASE("more of anything is never faster") {
   CHECK(changed([](Counts& c) { c.ping_pong = true; }) < base);
 }
 
+TEST_CASE("CTAs that share an SM take their k-tiles from L2 one after the other") {
+  // 64x64 tiles with K divided by two CTAs: 4 x 16 x 2 of them, 24 k-tiles of 16 KiB each.
+  const VerifiedChain chain = llvm::cantFail(
+      verify(llvm::cantFail(parse("chain c(input x: bf16[210, 3072], weight w: bf16[976, 3072]) {\n"
+                                  "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16\n}\n"))));
+  for (const char* name : {"h100", "h200"}) {
+    const Target target = llvm::cantFail(find_target(name));
+    const auto sm_us = [&](const char* tile) {
+      PlanOptions options;
+      options.force_tile = tile;
+      return llvm::cantFail(make_plan(chain, target, options))
+          .buckets[0]
+          .kernels[0]
+          .predicted.sm_us;
+    };
+    const double of_sm = rates_of(target).l2 / target.sm_count;
+    CAPTURE(name);
+    CHECK(sm_us("64x64x64g1s6k2") == doctest::Approx(24 * 16384 / (1.02 * of_sm)));
+    // With an SM to itself a one-tile CTA is a weight stream. Shared memory: 2 x 4 wgmma read 4 KiB
+    // of A and B each, TMA writes 24 KiB, 128 bytes a clock.
+    CHECK(sm_us("128x64x64g2s8k2w") == doctest::Approx(24 * 448 / (target.clock_ghz * 1e3)));
+  }
+}
+
 TEST_CASE("every target has rates, in proportion to what is published of it") {
   for (const Target& target : all_targets()) {
     const Rates rates = rates_of(target);

@@ -127,7 +127,8 @@ bool in_lockstep(const ContractionProblem& problem, const Target& target, const 
 
 // Clocks in which an SM takes a k-tile from L2 at its share of the rate of all SMs. Multicast does
 // not make it faster (RESULTS model-14, -17). CTAs in lockstep are slower in clusters (RESULTS
-// model-16).
+// model-16). It counts for persistent CTAs, and for CTAs that share an SM (RESULTS model-20); a
+// one-tile CTA with an SM to itself is a weight stream, whose limit is DRAM.
 double ingest_clocks(const GemmSm90Config& c, const Target& target, bool lockstep) {
   constexpr double kAll = 1.02, kMClusters = 0.95, kNClusters = 0.88;
   const double part = rates_of(target).l2 / (target.sm_count * target.clock_ghz * 1e3);
@@ -205,7 +206,7 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
   counts.smem_clocks = smem_clocks(c);
   counts.issue_clocks = promotion_clocks(c);
   const bool lockstep = in_lockstep(problem, target, c, counts);
-  if (counts.persistent) {
+  if (counts.persistent || counts.resident > 1) {
     counts.issue_clocks =
         std::max({counts.issue_clocks, ingest_clocks(c, target, lockstep), box_clocks(c)});
   }
