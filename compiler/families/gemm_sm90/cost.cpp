@@ -42,13 +42,13 @@ llvm::SmallVector<i64, 4> part_tiles(const ContractionProblem& problem, const Ge
 }
 
 // Clocks of shared memory for a k-tile. A k-tile has four wgmma for each 64 rows, of both B in a
-// dual GEMM unless sums are promoted. Each reads 2 KB of A and 32 bytes of B for each column. In the
-// same time TMA writes the next k-tile. With cp.async fallback loads, the load path may take longer:
-// then its clocks.
+// dual GEMM unless sums are promoted. Each reads 2 KB of A and 32 bytes of B for each column. In
+// the same time TMA writes the next k-tile. With cp.async fallback loads, the load path may take
+// longer: then its clocks.
 double smem_clocks(const GemmSm90Config& c) {
   const int of_a = c.promotes() ? c.num_accumulators() : 1;  // reads of A
-  const double reads = c.tile.block_m / 64.0 * 4 *
-                       (2048.0 * of_a + 32.0 * c.num_accumulators() * c.tile.block_n);
+  const double reads =
+      c.tile.block_m / 64.0 * 4 * (2048.0 * of_a + 32.0 * c.num_accumulators() * c.tile.block_n);
   const auto fallback_clocks = [&](const Sm90Operand& operand, int lines) {
     return operand.by_cp_async ? lines * copy_clocks(operand.memory.copy_bytes) : 0.0;
   };
