@@ -201,9 +201,10 @@ TiledLinear random_linear(Random& random) {
   l.x = random.chance(50) ? "bf16" : "f16";
   l.scale = random.chance(30) ? "f32" : l.x;
   l.zero = random.chance(50);
-  l.n = random.range(1, std::min<i64>(most / 32, 400));
   // The family takes K above 128.
-  l.k = 32 * random.range(5, std::clamp<i64>(most / l.n / 32, 5, 64));
+  constexpr i64 kLeastK = 160;
+  l.n = random.range(1, std::clamp<i64>(most / kLeastK, 1, 400));
+  l.k = 32 * random.range(kLeastK / 32, std::clamp<i64>(most / l.n / 32, kLeastK / 32, 64));
   l.columns = random.chance(30) ? l.k : 32 * random.range(1, 6);
   l.m = fmt::format("{}", t.rows);
   for (int i = 0; i < 200 && t.tile.empty(); ++i) t.tile = random_tile(t, random);
