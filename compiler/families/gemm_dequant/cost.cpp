@@ -15,10 +15,12 @@ int estimated_registers(const GemmDequantConfig& c) {
   const int sums = (c.fragments() + c.open_sums()) * c.tile.columns / 2;
   const int numbers = c.fragments() * c.scaled_parts() * 2 * (c.w.has_zero ? 2 : 1);
   // Spills, or MMAs that ptxas serialises, of what counts fewer (RESULTS nvrtc-107): more where
-  // sums end within a k-tile, and where the MMAs of several fragments are open.
+  // sums end within a k-tile, with many steps between them, and with the words of 8 bits.
   const int parts = c.scaled_parts() > 1 ? 24 : c.w.has_zero ? 8 : 4;
-  const int open = !c.has_row_scales() ? 0 : c.fragments() > 1 ? 16 : 10;
-  return 28 + 16 + sums + numbers * (c.has_row_scales() ? 1 : 2) + parts + open;
+  const int words = c.w.dtype == DType::kI8 ? 12 : 0;
+  const int open = c.fragments() > 1 ? 32 : c.loads.stage_blocks > 2 ? 24 : 10;
+  if (c.has_row_scales()) return 28 + 16 + sums + numbers + parts + open;
+  return 28 + 16 + sums + 2 * numbers + parts + words;
 }
 
 double GemmDequantProblem::column_tiles(i32 columns) const {
