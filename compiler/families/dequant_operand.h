@@ -24,8 +24,8 @@ void renumber_slots(DequantOperand& w, llvm::function_ref<i32(i32)> renumber);
 // Whether the packed layout's kernels take the problem, but for the target, M and the activations.
 ContractionFamily::Support supports_dequant(const ContractionProblem& problem);
 
-// `shared` is of all contractions side by side. `c`, with its tile, gets its share of their slices
-// of N, or as many as its row tiles need.
+// Slices of N for `c`, one of the contractions side by side whose joint config is `shared`: its
+// share of the joint slices, and at least those that the row tiles of a CTA allow.
 template <class Config>
 void share_slices(Config& c, const Config& shared) {
   const i64 share = shared.schedule.n_slices * c.n_tiles() * c.num_accumulators() /

@@ -13,7 +13,7 @@ void add_value(FusionPlan& plan, ValueId id, int g) {
 
 namespace {
 
-// Does the group, a reduction, compute the value where its terms are, not of its result?
+// Is the value computed with the terms of the group's reduction, not from its result?
 bool is_of_terms(const VerifiedChain& chain, const FusionGroup& group, ValueId id) {
   if (group.kind != FusionGroup::Kind::kReduction) return false;
   std::vector<bool> of_result(chain.num_values(), false);

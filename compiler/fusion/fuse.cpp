@@ -376,8 +376,8 @@ class Fuser {
   std::vector<bool> pending_group_;
 };
 
-// A group between the old and the new place of values that have moved ahead formed them itself; it
-// finds them in memory where they are.
+// A value may have moved to an earlier group. Groups between its two places then read it from
+// memory instead of forming it, so it is stored.
 void store_read_values(const VerifiedChain& chain, FusionPlan& plan) {
   for (int g = 0; g < static_cast<int>(plan.groups.size()); ++g) {
     for (ValueId id : read_values(chain, plan, g)) store_value(chain, plan, id);

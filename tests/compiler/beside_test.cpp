@@ -12,16 +12,12 @@
 #include "compiler/kernel_family.h"
 #include "compiler/plan.h"
 #include "ir/text/text.h"
+#include "tests/support/verified.h"
 
 using namespace catenary;
+using testing::verified;
 
 namespace {
-
-VerifiedChain verified(const std::string& text) {
-  auto chain = verify(llvm::cantFail(parse(text)));
-  if (!chain) FAIL(take_report(chain.takeError()).message);
-  return std::move(*chain);
-}
 
 // The names of the anchors of each set.
 std::vector<std::vector<std::string>> sets(const std::string& text) {

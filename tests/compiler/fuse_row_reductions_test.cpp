@@ -9,16 +9,12 @@
 #include "ir/text/text.h"
 #include "llvm/ADT/STLExtras.h"
 #include "shared/gemm_sm90_config.h"
+#include "tests/support/verified.h"
 
 using namespace catenary;
+using testing::verified;
 
 namespace {
-
-VerifiedChain verified(const std::string& text) {
-  auto chain = verify(llvm::cantFail(parse(text)));
-  if (!chain) FAIL(take_report(chain.takeError()).message);
-  return std::move(*chain);
-}
 
 struct Fused {
   VerifiedChain chain;

@@ -6,16 +6,12 @@
 #include "ir/gradient/gradient.h"
 #include "ir/random/random_chain.h"
 #include "ir/text/text.h"
+#include "tests/support/verified.h"
 
 using namespace catenary;
+using testing::verified;
 
 namespace {
-
-VerifiedChain verified(const std::string& text) {
-  auto chain = verify(llvm::cantFail(parse(text)));
-  if (!chain) FAIL(take_report(chain.takeError()).message);
-  return std::move(*chain);
-}
 
 ErrorReport refusal(const std::string& text, const std::string& target,
                     const PlanOptions& options = {}) {

@@ -6,16 +6,12 @@
 #include "compiler/plan.h"
 #include "ir/text/text.h"
 #include "shared/skinny_config.h"
+#include "tests/support/verified.h"
 
 using namespace catenary;
+using testing::verified;
 
 namespace {
-
-VerifiedChain verified(const std::string& text) {
-  auto chain = verify(llvm::cantFail(parse(text)));
-  if (!chain) FAIL(take_report(chain.takeError()).message);
-  return std::move(*chain);
-}
 
 // A norm as PyTorch writes it, with every rounding, and two products of it.
 std::string layer(const std::string& rows, const std::string& word, bool gain,

@@ -15,16 +15,12 @@
 #include "shared/gemm_sm90_config.h"
 #include "shared/skinny_config.h"
 #include "shared/skinny_dequant_config.h"
+#include "tests/support/verified.h"
 
 using namespace catenary;
+using testing::verified;
 
 namespace {
-
-VerifiedChain verified(const std::string& text) {
-  auto chain = verify(llvm::cantFail(parse(text)));
-  if (!chain) FAIL(take_report(chain.takeError()).message);
-  return std::move(*chain);
-}
 
 // y = x w^T in bf16.
 VerifiedChain linear(i64 m, i64 n, i64 k) {

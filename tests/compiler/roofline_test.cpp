@@ -158,8 +158,8 @@ TEST_CASE("CTAs that share an SM take their k-tiles from L2 one after the other"
     const double of_sm = rates_of(target).l2 / target.sm_count;
     CAPTURE(name);
     CHECK(sm_us("64x64x64g1s6k2") == doctest::Approx(24 * 16384 / (1.02 * of_sm)));
-    // With an SM to itself a one-tile CTA is a weight stream. Shared memory: 2 x 4 wgmma read 4 KiB
-    // of A and B each, TMA writes 24 KiB, 128 bytes a clock.
+    // With an SM to itself a one-tile CTA is a weight stream. Shared memory moves
+    // 128 bytes a clock. 2 x 4 wgmma read 4 KiB of A and 4 KiB of B each. TMA writes 24 KiB.
     CHECK(sm_us("128x64x64g2s8k2w") == doctest::Approx(24 * 448 / (target.clock_ghz * 1e3)));
   }
 }

@@ -23,8 +23,8 @@ def others():
 
 
 def failures(name, make, more=()):
-    """What is wrong with the errors of a call. `make()` gives the function and its arguments by name, of which those
-    that begin with * are a variable number of positional ones. `more`: further values."""
+    """The wrong errors of a call, one line each. `make()` returns the function and its arguments by name. A name that
+    begins with * stands for a variable number of positional arguments. `more`: further values to try."""
     wrong = []
     _, arguments = make()
     for argument in arguments:
