@@ -37,14 +37,15 @@ void add_sweep_options(CLI::App& command, const std::shared_ptr<bench::BenchOpti
       ->needs(sweep);
   command
       .add_option("--kinds", options->kinds,
-                  "Kinds of --sweep random: dense,small_m,grouped,dual,experts (default: all)")
+                  "Kinds of --sweep random: dense,small_m,grouped,dual,experts (default: these), "
+                  "int4, int8 (packed weights)")
       ->needs(sweep);
   command
       .add_option(
           "--layers", options->layers,
           "Layers of --sweep layers: MxNxK, GxMxNxK (groups) or GeMxNxK (G experts that share "
-          "M rows), then :bias, :bias_silu, :bias_gelu or :swiglu (two weights); "
-          "comma-separated")
+          "M rows), then :bias, :bias_silu, :bias_gelu or :swiglu (two weights), and :int4 or "
+          ":int8 for packed weights of MxNxK; comma-separated")
       ->needs(sweep);
   command
       .add_option("--candidates", options->candidates,

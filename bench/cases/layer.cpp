@@ -32,6 +32,19 @@ std::vector<i64> weight_sizes(const Layer& l) {
   return one ? std::vector<i64>{l.n, l.k} : std::vector<i64>{l.groups, l.n, l.k};
 }
 
+// A weight parameter of the chain, or its integers and scales.
+std::string weight_text(const Layer& l, std::string_view name) {
+  if (!l.packed) return fmt::format("weight {}: {}", name, tensor_text(l, weight_sizes(l)));
+  return fmt::format("weight q{0}: {1}[{2}, {3}] packed, weight s{0}: {4}[{2}, {5}]", name,
+                     dtype_text(*l.packed), l.n, l.k, dtype_text(l.dtype), l.k / scaled_columns(l));
+}
+
+// The same as an operand.
+std::string operand_text(const Layer& l, std::string_view name) {
+  if (!l.packed) return std::string(name);
+  return fmt::format("dequant(q{0}, s{0}) block (1, {1})", name, scaled_columns(l));
+}
+
 std::vector<i64> bias_sizes(const Layer& l) {
   return l.kind == Kind::kGrouped ? std::vector<i64>{l.groups, l.n} : std::vector<i64>{l.n};
 }
@@ -48,7 +61,7 @@ std::string contraction_text(const Layer& l, const char* weight) {
                        : l.rows_first             ? "bgk,gnk->bgn"
                                                   : "gbk,gnk->gbn";
   const char* ragged = l.kind == Kind::kExperts ? " ragged m by ends over e" : "";
-  return fmt::format("contract \"{}\"(x, {}){}", labels, weight, ragged);
+  return fmt::format("contract \"{}\"(x, {}){}", labels, operand_text(l, weight), ragged);
 }
 
 // `value` with the bias added and the activation applied.
@@ -63,17 +76,17 @@ std::string activated(const Layer& l, const std::string& value) {
 
 std::string chain_text(const Layer& l) {
   std::string head = "input x: " + tensor_text(l, row_sizes(l, l.k));
-  const std::string weight = tensor_text(l, weight_sizes(l));
   const std::string ends =
       l.kind == Kind::kExperts ? fmt::format(", input ends: i32[{}]", l.groups) : "";
   const std::string_view type = dtype_text(l.dtype);
   if (l.epilogue == Epilogue::kSwiglu) {
     return fmt::format(
-        "chain layer({0}, weight wg: {1}, weight wu: {1}{2}) {{\n  g = {3}\n  u = {4}\n"
-        "  y = mul(silu(g), u)\n  return y: {5}\n}}\n",
-        head, weight, ends, contraction_text(l, "wg"), contraction_text(l, "wu"), type);
+        "chain layer({}, {}, {}{}) {{\n  g = {}\n  u = {}\n"
+        "  y = mul(silu(g), u)\n  return y: {}\n}}\n",
+        head, weight_text(l, "wg"), weight_text(l, "wu"), ends, contraction_text(l, "wg"),
+        contraction_text(l, "wu"), type);
   }
-  head += ", weight w: " + weight + ends;
+  head += ", " + weight_text(l, "w") + ends;
   if (has_bias(l)) head += ", weight b: " + tensor_text(l, bias_sizes(l));
   const std::string product = contraction_text(l, "w");
   if (l.epilogue == Epilogue::kNone) {
@@ -188,6 +201,16 @@ Peer loop_peer(const Layer& l) {
   return peer;
 }
 
+// The peer multiplies by 16-bit weights of its own.
+void add_own_weights(const Layer& l, Peer& peer) {
+  peer.own_weights = true;
+  for (const PeerStep& step : peer.steps) {
+    const auto* product = std::get_if<PeerGemm>(&step);
+    if (product == nullptr) continue;
+    peer.scratch.push_back({product->b, contiguous_tensor(l.dtype, weight_sizes(l))});
+  }
+}
+
 std::string shape_text(const Layer& l) {
   if (l.kind == Kind::kDense || l.kind == Kind::kDual) {
     return fmt::format("{}x{}x{}", l.m, l.n, l.k);
@@ -214,13 +237,17 @@ std::string_view epilogue_text(Epilogue epilogue) {
   return "";
 }
 
+i64 scaled_columns(const Layer& l) { return l.packed == DType::kI4 ? 128 : l.k; }
+
 double layer_bytes(const Layer& l) {
   const double batch = l.kind == Kind::kGrouped ? l.groups : 1;
   const double weights = l.kind == Kind::kGrouped || l.kind == Kind::kExperts ? l.groups : 1;
   const double pair = l.epilogue == Epilogue::kSwiglu ? 2 : 1;
-  const double elements =
-      batch * l.m * (l.k + l.n) + pair * weights * static_cast<double>(l.n) * l.k;
-  return elements * dtype_bytes(l.dtype);
+  const double values = pair * weights * static_cast<double>(l.n) * l.k;
+  const double rows = batch * l.m * (l.k + l.n) * dtype_bytes(l.dtype);
+  if (!l.packed) return rows + values * dtype_bytes(l.dtype);
+  return rows + values * dtype_info(*l.packed).bits / 8 +
+         values / scaled_columns(l) * dtype_bytes(l.dtype);
 }
 
 double layer_flops(const Layer& l) {
@@ -231,7 +258,8 @@ double layer_flops(const Layer& l) {
 Case layer_case(const Layer& l) {
   Case c;
   c.group = l.group;
-  c.dtype = dtype_text(l.dtype);
+  c.dtype = l.packed ? fmt::format("{}x{}", dtype_text(*l.packed), dtype_text(l.dtype))
+                     : std::string(dtype_text(l.dtype));
   c.epilogue = epilogue_text(l.epilogue);
   c.shape = shape_text(l);
   c.name = fmt::format("{}/{}/{}/{}", c.group, c.shape, c.dtype, c.epilogue);
@@ -252,6 +280,7 @@ Case layer_case(const Layer& l) {
     c.peer.name = "loop of cuBLASLt best";
     append(gemms(l, "w", "y"), c.peer);
   }
+  if (l.packed) add_own_weights(l, c.peer);
   i64 end = 0;
   for (const i64 rows : l.rows) c.ends.push_back(static_cast<i32>(end += rows));
   return c;

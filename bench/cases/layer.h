@@ -18,13 +18,18 @@ struct Layer {
   std::string group = "dense";  // the summary that counts it
   DType dtype = DType::kBF16;
   Epilogue epilogue = Epilogue::kNone;  // kSwiglu: two weights; not for kDense, always for kDual
-  i64 m = 0, n = 0, k = 0;              // kGrouped: M of each group; kExperts: M of all groups
+  std::optional<DType> packed =
+      {};                   // kDense, kDual: weights of kI4 (a scale per 128 columns) or kI8
+  i64 m = 0, n = 0, k = 0;  // kGrouped: M of each group; kExperts: M of all groups
   i64 groups = 1;
   bool rows_first = false;     // kGrouped: [M,G,..], else [G,M,..]
   std::vector<i64> rows = {};  // kExperts: of each group
 };
 
 std::string_view epilogue_text(Layer::Epilogue epilogue);
+
+// Columns that share a scale of a packed weight.
+i64 scaled_columns(const Layer& layer);
 
 // Bytes of inputs, weights and output, each once; flops of the contractions.
 double layer_bytes(const Layer& layer);

@@ -6,8 +6,9 @@ namespace catenary::bench {
 Expected<SharedArena> SharedArena::make(const Session& session, RandomPool& pool, DType dtype,
                                         i64 largest, i64 bytes, double scale, i64 phase) {
   // The host keeps the first `largest` bytes.
-  Expected<TensorArena> arena = make_arena(contiguous_tensor(dtype, {largest / dtype_bytes(dtype)}),
-                                           static_cast<int>(ceil_div(bytes, largest)));
+  const i64 elements = largest * 8 / dtype_info(dtype).bits;
+  Expected<TensorArena> arena =
+      make_arena(contiguous_tensor(dtype, {elements}), static_cast<int>(ceil_div(bytes, largest)));
   if (!arena) return arena.takeError();
   if (Error error = fill_random(session, pool.block(dtype, scale), phase, *arena)) {
     return error;

@@ -2,9 +2,10 @@
 // What the cost model predicts for layers, for `bench/scripts/first_choices.py`; needs no GPU.
 //
 // A line of standard input is a layer: target, kind (dense, dual, grouped, experts), rows first (0
-// or 1), dtype, epilogue, groups, M, N, K. A line of output is a JSON array of its candidates, best
-// first, [family, tile, split-K, microseconds]; empty if there is no plan. measured.def is not
-// asked. Exit codes: 0 done, 2 a line is not a layer.
+// or 1), dtype (bf16; i4xbf16 and i8xbf16 of packed weights), epilogue, groups, M, N, K. A line of
+// output is a JSON array of its candidates, best first, [family, tile, split-K, microseconds];
+// empty if there is no plan. measured.def is not asked. Exit codes: 0 done, 2 a line is not a
+// layer.
 #include <cstdio>
 #include <iostream>
 #include <sstream>
@@ -13,6 +14,7 @@
 #include "compiler/plan.h"
 #include "ir/json.h"
 #include "ir/text/text.h"
+#include "llvm/ADT/StringRef.h"
 
 namespace {
 
@@ -55,7 +57,9 @@ std::optional<Request> read_request(const std::string& line) {
   in >> target_name >> kind_name >> layer.rows_first >> dtype_name >> epilogue_name >>
       layer.groups >> layer.m >> layer.n >> layer.k;
   const auto kind = named(kKinds, kind_name);
-  const auto dtype = find_dtype(dtype_name);
+  const auto [packed_name, rows_name] = llvm::StringRef(dtype_name).rsplit('x');
+  const auto dtype = find_dtype(rows_name.empty() ? packed_name : rows_name);
+  if (!rows_name.empty()) layer.packed = find_dtype(packed_name);
   const auto epilogue = named(kEpilogues, epilogue_name);
   const bool sizes = layer.groups > 0 && layer.m > 0 && layer.n > 0 && layer.k > 0;
   auto target = find_target(target_name);
@@ -67,6 +71,9 @@ std::optional<Request> read_request(const std::string& line) {
   layer.kind = *kind;
   layer.dtype = *dtype;
   layer.epilogue = *epilogue;
+  if (layer.packed ? layer.k % bench::scaled_columns(layer) != 0 : !rows_name.empty()) {
+    return std::nullopt;
+  }
   if (layer.kind == Layer::Kind::kExperts) divide_rows(layer);
   return Request{std::move(*target), std::move(layer)};
 }

@@ -30,6 +30,7 @@ LEAST_CANDIDATES = 4
 ROW_GROUPS = [(1, "1 row"), (4, "2 to 4 rows"), (8, "5 to 8 rows"), (24, "9 to 24 rows"),
               (64, "25 to 64 rows")]
 LONG_SPLIT_US = 12
+STREAM_ROWS = 32  # of packed weights: above, one family only
 
 
 def layer_of(row):
@@ -48,6 +49,9 @@ def layer_of(row):
 
 
 def group_of(layer):
+    packed = {"i4": "int4", "i8": "int8"}.get(layer[2].split("x")[0])
+    if packed:
+        return f"{packed}, to {STREAM_ROWS} rows" if layer[5] <= STREAM_ROWS else f"{packed}, more rows"
     if layer[0] == "experts" or layer[5] > ROW_GROUPS[-1][0]:
         return layer[0]
     return next(name for most, name in ROW_GROUPS if layer[5] <= most)
@@ -63,7 +67,7 @@ def time_of(layer, candidate):
     split = candidate["split_k"] > 1 and not candidate["tile"].startswith("skinny")
     if split and us > LONG_SPLIT_US:
         return us
-    return pdl_us if group_of(layer) in dict(map(reversed, ROW_GROUPS)) else min(us, pdl_us)
+    return pdl_us if layer[0] != "experts" and layer[5] <= ROW_GROUPS[-1][0] else min(us, pdl_us)
 
 
 def timed_layers(results, since=""):
@@ -112,6 +116,8 @@ def regrets(layers, predict):
 def table(found):
     text = "| GPU | layers | half | number | mean | 90th percentile | worst |\n|---|---|---|---|---|---|---|\n"
     names = [name for _, name in ROW_GROUPS] + ["dense", "grouped", "dual", "experts"]
+    names += [f"{packed}, {rows}" for packed in ("int4", "int8")
+              for rows in (f"to {STREAM_ROWS} rows", "more rows")]
     for gpu, name, half in sorted(found, key=lambda key: (key[0], names.index(key[1]), key[2])):
         values = sorted(one[0] for one in found[gpu, name, half])
         high = values[int(0.9 * (len(values) - 1))]

@@ -25,10 +25,25 @@ Expected<Layer::Epilogue> epilogue_of(llvm::StringRef text) {
                     fmt::join(names, ", "));
 }
 
+// Integers take the place of the weights of one product, or of a pair.
+Error set_packed(llvm::StringRef text, llvm::StringRef format, Layer& layer) {
+  if (format != "int4" && format != "int8") {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "'{}' is no format of weights: write int4, int8 or none", format.str());
+  }
+  layer.packed = format == "int4" ? DType::kI4 : DType::kI8;
+  layer.group = format.str();
+  const bool one = layer.kind == Layer::Kind::kDense || layer.kind == Layer::Kind::kDual;
+  if (one && layer.k % scaled_columns(layer) == 0) return Error::success();
+  return make_error(ErrorCode::kInvalidArgument,
+                    "'{}' has packed weights: write MxNxK, for int4 with K a multiple of 128",
+                    text.str());
+}
+
 Error no_layer(llvm::StringRef text) {
   return make_error(ErrorCode::kInvalidArgument,
                     "'{}' is no layer: write MxNxK, GxMxNxK or, for G experts that share M rows, "
-                    "GeMxNxK; sizes from 1; and :epilogue",
+                    "GeMxNxK; sizes from 1; then :epilogue, and :int4 or :int8",
                     text.str());
 }
 
@@ -75,9 +90,11 @@ void divide_rows(Layer& layer) {
 }
 
 Expected<Layer> given_layer(llvm::StringRef text) {
-  const auto [size_text, epilogue_name] = text.trim().split(':');
+  const auto [size_text, words] = text.trim().split(':');
   auto layer = shape_of(size_text);
   if (!layer) return layer.takeError();
+  auto [epilogue_name, format] = words.rsplit(':');
+  if (format.empty() && epilogue_name.startswith("int")) std::swap(epilogue_name, format);
   auto epilogue = epilogue_of(epilogue_name);
   if (!epilogue) return epilogue.takeError();
   layer->epilogue = *epilogue;
@@ -94,6 +111,9 @@ Expected<Layer> given_layer(llvm::StringRef text) {
                         text.str());
     }
     divide_rows(*layer);
+  }
+  if (!format.empty()) {
+    if (Error error = set_packed(text, format, *layer)) return error;
   }
   if (layer_bytes(*layer) > kMostLayerBytes || layer_flops(*layer) > kMostLayerFlops) {
     return make_error(ErrorCode::kInvalidArgument,

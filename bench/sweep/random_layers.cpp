@@ -10,7 +10,8 @@ namespace {
 
 using Epilogue = Layer::Epilogue;
 
-constexpr const char* kKinds[] = {"dense", "small_m", "grouped", "dual", "experts"};
+constexpr const char* kKinds[] = {"dense", "small_m", "grouped", "dual", "experts", "int4", "int8"};
+constexpr size_t kPlainKinds = 5;
 
 // Log-uniform in [lo, hi]: an octave above `lo`, then uniform in it. In integers, so that results
 // do not depend on a machine's log().
@@ -62,7 +63,15 @@ Layer draw(Random& random, const std::string& kind) {
   Layer l;
   l.group = kind;
   l.dtype = random.chance(80) ? DType::kBF16 : DType::kF16;
-  if (kind == "small_m") {
+  if (kind == "int4" || kind == "int8") {
+    l.packed = kind == "int4" ? DType::kI4 : DType::kI8;
+    l.epilogue = random.chance(30) ? Epilogue::kSwiglu : draw_epilogue(random);
+    if (l.epilogue == Epilogue::kSwiglu) l.kind = Layer::Kind::kDual;
+    l.m = log_uniform(random, 1, 256);
+    l.n = size(random, 512, 32768);
+    l.k = size(random, 512, 32768);
+    l.k = ceil_div(l.k, 128) * 128;
+  } else if (kind == "small_m") {
     l.epilogue = draw_epilogue(random);
     l.m = log_uniform(random, 1, 64);
     l.n = size(random, 512, 32768);
@@ -95,6 +104,10 @@ Layer draw(Random& random, const std::string& kind) {
 }  // namespace
 
 llvm::ArrayRef<const char*> random_kinds() { return kKinds; }
+
+llvm::ArrayRef<const char*> default_random_kinds() {
+  return random_kinds().take_front(kPlainKinds);
+}
 
 std::vector<Layer> random_layers(u64 seed, int count, llvm::ArrayRef<std::string> kinds) {
   std::vector<Layer> layers;

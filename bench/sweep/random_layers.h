@@ -10,8 +10,10 @@ namespace catenary::bench {
 inline constexpr double kMostLayerBytes = 4.0 * (i64{1} << 30);
 inline constexpr double kMostLayerFlops = 12e12;
 
-// "dense", "small_m", "grouped", "dual", "experts".
+// "dense", "small_m", "grouped", "dual", "experts", and those of packed weights, "int4" and "int8".
 llvm::ArrayRef<const char*> random_kinds();
+// The kinds of 16-bit weights.
+llvm::ArrayRef<const char*> default_random_kinds();
 
 // `count` layers, the kinds in turn. Sizes are log-uniform, multiples of 8, 16 or 64. Layer i does
 // not depend on `count`.

@@ -186,6 +186,7 @@ Expected<ReadyPeer> Sweep::ready_peer(const Prepared& prepared, const Peer& spec
   Expected<ReadyPeer> ready = make_peer(session_, *lt_, spec, data.tensors, data.copies, options);
   if (!ready) return ready.takeError();
   if (Error error = run_poisoned(session_, data, ready->contender)) return error;
+  if (spec.own_weights) return ready;
   Expected<double> distance = coarse_distance(data.samples, data.tensors);
   if (!distance) return distance.takeError();
   if (*distance <= kCoarseLimit) return ready;

@@ -41,7 +41,9 @@ Expected<std::vector<std::string>> kinds_of(const std::string& list) {
     }
     kinds.push_back(part.str());
   }
-  if (kinds.empty()) kinds.assign(random_kinds().begin(), random_kinds().end());
+  if (kinds.empty()) {
+    kinds.assign(default_random_kinds().begin(), default_random_kinds().end());
+  }
   return kinds;
 }
 

@@ -28,6 +28,8 @@ using test::verified;
 namespace {
 
 const std::vector<std::string> kAllKinds(random_kinds().begin(), random_kinds().end());
+const std::vector<std::string> kPlainKinds(default_random_kinds().begin(),
+                                           default_random_kinds().end());
 
 Candidate candidate(const char* family, const char* tile, double us, bool chosen = false) {
   Candidate one;
@@ -57,11 +59,11 @@ LayerRow timed(const char* kind, double peer_us, double us, std::optional<double
 }  // namespace
 
 TEST_CASE("random layers are the same from one seed, whatever their number") {
-  const std::vector<Layer> all = random_layers(7, 60, kAllKinds);
+  const std::vector<Layer> all = random_layers(7, 60, kPlainKinds);
   REQUIRE(all.size() == 60);
-  const std::vector<Layer> fewer = random_layers(7, 20, kAllKinds);
+  const std::vector<Layer> fewer = random_layers(7, 20, kPlainKinds);
   for (size_t i = 0; i < 20; ++i) CHECK(layer_case(fewer[i]).name == layer_case(all[i]).name);
-  CHECK(layer_case(random_layers(8, 1, kAllKinds)[0]).name != layer_case(all[0]).name);
+  CHECK(layer_case(random_layers(8, 1, kPlainKinds)[0]).name != layer_case(all[0]).name);
   // Pinned, so that every machine draws these.
   CHECK(layer_case(all[0]).name == "dense/912x496x5320/bf16/bias");
   CHECK(layer_case(all[4]).name == "experts/62e4502x832x1744/bf16/swiglu");
@@ -88,6 +90,7 @@ TEST_CASE("random layers are within bounds, and the planner takes them all") {
     }
     if (l.kind == Layer::Kind::kGrouped) odd_groups += l.groups % 2;
     if (l.group == "small_m") CHECK(l.m <= 64);
+    if (l.packed) CHECK(l.k % scaled_columns(l) == 0);
     if (l.group == "dense") CHECK((l.m >= 128 && l.m <= 16384));
     const VerifiedChain chain = verified(c.chain);
     CHECK(contraction_kernel(planned(chain)) != nullptr);
@@ -192,7 +195,20 @@ TEST_CASE("layers that the user names") {
   CHECK((*layers)[3].kind == Layer::Kind::kExperts);
   CHECK((*layers)[3].m == 200);
   CHECK((*layers)[3].rows == std::vector<i64>{67, 67, 66});
+  auto packed = given_layers("16x512x1024:int4,8x512x1024:swiglu:int4,8x48x72:bias:int8");
+  REQUIRE(packed);
+  CHECK((*packed)[0].packed == DType::kI4);
+  CHECK((*packed)[0].kind == Layer::Kind::kDense);
+  CHECK((*packed)[1].kind == Layer::Kind::kDual);
+  CHECK((*packed)[2].packed == DType::kI8);
+  CHECK((*packed)[2].epilogue == Layer::Epilogue::kBias);
+  // Half a byte for a value, and two bytes for each 128 of them.
+  CHECK(layer_bytes((*packed)[0]) == 2.0 * 16 * 1536 + 512 * 512 + 2.0 * 512 * 8);
   const std::pair<const char*, const char*> wrong[] = {{"", "--layers"},
+                                                       {"8x512x96:int4", "multiple of 128"},
+                                                       {"2x8x512x128:int8", "MxNxK"},
+                                                       {"8x512x128:int5", "'int5'"},
+                                                       {"8x512x128:bias:e4m3", "'e4m3'"},
                                                        {"64x512", "'64x512'"},
                                                        {"64x0x512", "'64x0x512'"},
                                                        {"64x512x5a", "'64x512x5a'"},
