@@ -18,12 +18,12 @@ struct Layer {
   std::string group = "dense";  // the summary that counts it
   DType dtype = DType::kBF16;
   Epilogue epilogue = Epilogue::kNone;  // kSwiglu: two weights; not for kDense, always for kDual
-  std::optional<DType> packed =
-      {};                   // kDense, kDual: weights of kI4 (a scale per 128 columns) or kI8
-  i64 m = 0, n = 0, k = 0;  // kGrouped: M of each group; kExperts: M of all groups
+  i64 m = 0, n = 0, k = 0;              // kGrouped: M of each group; kExperts: M of all groups
   i64 groups = 1;
   bool rows_first = false;     // kGrouped: [M,G,..], else [G,M,..]
   std::vector<i64> rows = {};  // kExperts: of each group
+  // kDense, kDual: weights of kI4 with a scale for 128 columns, or of kI8 with one for each row.
+  std::optional<DType> packed = {};
 };
 
 std::string_view epilogue_text(Layer::Epilogue epilogue);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers with quantised weights at the sizes of decode, and of a short prefill: int4 with a scale per 128 columns,
-// int8 with a scale per channel. The peer is cuBLASLt's bf16 GEMM of the same shape, which reads
-// two and four times the bytes.
+// Linear layers with quantised weights at the sizes of decode, and of a short prefill: int4 with a
+// scale per 128 columns, int8 with a scale per channel. The peer is cuBLASLt's bf16 GEMM of the
+// same shape, which reads two and four times the bytes.
 #include "bench/cases/cases.h"
 
 #include <algorithm>
@@ -47,7 +47,8 @@ std::vector<Case> quantised_cases() {
   std::vector<Case> cases;
   for (const DType dtype : {DType::kI4, DType::kI8}) {
     for (const Layer& layer : kLayers) {
-      for (const i64 m : {1, 4, 8, 16, 32, 64, 256}) cases.push_back(quantised_case(dtype, m, layer));
+      for (const i64 m : {1, 4, 8, 16, 32, 64, 256})
+        cases.push_back(quantised_case(dtype, m, layer));
     }
   }
   return cases;

@@ -351,7 +351,7 @@ class ReportTest(unittest.TestCase):
                 "catenary none": entry(11.0, 4, forward=4.0, backward=7.0),
                 "catenary recompute": entry(12.0, 0, forward=4.0, backward=8.0)}
         first = {"row": "gelu_mlp/2x3x4", "flops": 8e9, "problems": {},
-                 "contenders": {**ours, "eager": entry(20.0, 4), "compile": entry(1.0, 4)}}
+                 "contenders": {**ours, "eager": entry(20.0, 4), "compile": entry(1.0, 4), "products": entry(9.5)}}
         # A later record of the same row has the same contender anew, and ours in that process.
         again = {"row": "gelu_mlp/2x3x4", "flops": 8e9, "problems": {},
                  "contenders": {"catenary": entry(16.0, 3, forward=8.0, backward=8.0), "compile": entry(12.0, 5)}}
@@ -361,8 +361,8 @@ class ReportTest(unittest.TestCase):
                                         ("c.json", "20261124T000000Z", [first], True)):
             self.save(name, {"device": "NVIDIA H200", "date": date, "training": rows, "quick": quick})
         text = self.run_report("<!-- bench:training -->\n<!-- /bench -->\n<!-- bench:brief -->\n<!-- /bench -->\n")
-        self.assertIn("| experts/1x2 | – | – | – | – | – | – | – | – | – | – | – | – | – | – | – | – | – |\n"
-                      "| gelu_mlp/2x3x4 | 8.00 | 8.00 | 3.00 | 2.00 | 16.00 | 500 TFLOP/s | 20.00 | – | 12.00 | compile | "
+        self.assertIn("| experts/1x2 | – | – | – | – | – | – | – | – | – | – | – | – | – | – | – | – | – | – |\n"
+                      "| gelu_mlp/2x3x4 | 8.00 | 8.00 | 3.00 | 2.00 | 16.00 | 500 TFLOP/s | 20.00 | – | 12.00 | 9.50 | compile | "
                       "0.75 | 3 | 5 | 11.00 | 4 | 12.00 | 0 |\n", text)
         self.assertIn("| training gelu_mlp/2x3x4, PyTorch compile | 16.00 | 500 TFLOP/s | 12.00 | 0.75 |\n", text)
         self.assertIn("## Training steps", (self.results / "h200" / "README.md").read_text())

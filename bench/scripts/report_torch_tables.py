@@ -119,16 +119,17 @@ def training_table(gpu):
         chains = row["contenders"].get("catenary chains", {"phases": {}})["phases"]
         again = row["contenders"].get("catenary recompute")
         none = row["contenders"].get("catenary none")
+        products = row["contenders"].get("products")
         lines.append([name] + [micros((ours or {"phases": {}})["phases"].get(phase))
                                for phase in ("forward", "backward")] +
                      [micros(chains.get(phase)) for phase in ("dgrad", "wgrad")] +
                      [micros(ours and ours["us"]), tflops(row, ours)] +
                      [micros(peers[one]["us"] if one in peers else None) for one in TRAINING_PEERS] +
-                     [best or "–", ratio_text(best and peers[best]["speed"]), mebibytes(ours),
+                     [micros(products and products["us"]), best or "–", ratio_text(best and peers[best]["speed"]), mebibytes(ours),
                       mebibytes(best and peers[best]), micros(none and none["us"]),
                       mebibytes(none), micros(again and again["us"]), mebibytes(again)])
     return table(["layer", "forward, µs", "backward, µs", "of it dgrad", "wgrad", "step, µs", "rate",
-                  "PyTorch eager, µs", "batched, µs", "torch.compile, µs", "best of PyTorch",
+                  "PyTorch eager, µs", "batched, µs", "torch.compile, µs", "products alone, µs", "best of PyTorch",
                   "speed against it", "held, MiB", "held by it, MiB", "step with h repeated, µs", "held, MiB",
                   "step with recompute, µs", "held, MiB"], lines)
 

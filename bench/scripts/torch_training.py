@@ -19,6 +19,7 @@ backward are timed apart and together. `held`: bytes that the forward leaves for
     catenary none       the same, recompute="none": only results of products are saved
     catenary recompute  the same, recompute="all": x and the parameters are all that is saved
     catenary chains     its gradient chains by the core package: forward, dgrad, wgrad as phases
+    products            the products of the step by torch.mm and bmm, and nothing else: a bound, no peer
 
 The record is bench/results/<gpu>/training-<date>.json, written after each row; report.py makes the tables. Exit codes:
 0 done, 1 a result of Catenary was wrong or it failed, 3 no GPU.
@@ -47,6 +48,7 @@ from training_rows import all_rows
 RESULTS = pathlib.Path(__file__).resolve().parents[1] / "results"
 PEERS = ("eager", "batched", "compile")
 OURS = ("catenary", "catenary none", "catenary recompute", "catenary chains")
+BOUNDS = ("products",)
 RECOMPUTE = {"catenary none": "none", "catenary recompute": "all"}
 MODE = "max-autotune-no-cudagraphs"
 # Allowed errors against float64, of bf16 values between the products: the root mean square of the error over that of
@@ -132,6 +134,38 @@ class ChainsStep:
         return found
 
 
+class ProductsStep:
+    """For each product of the layer its result, and the gradients of both operands; values between are random. Its
+    results are those of no layer: they are not compared."""
+
+    def __init__(self, row, tensors):
+        values = dict(zip(row.shapes, tensors))
+        generator = torch.Generator(device=tensors[0].device).manual_seed(2)
+        forward, backward, self.flops = [], [], 0.0
+        for name, weight in row.products:
+            w = values[weight]
+            lead = values["x"].shape[:-1]
+
+            def value(name, width):
+                if name not in values:
+                    values[name] = torch.randn(*lead, width, device=w.device, dtype=w.dtype, generator=generator)
+                return values[name].transpose(0, 1) if w.dim() == 3 else values[name]
+            x, dy = value(name, w.shape[-1]), value(f"d_{weight}", w.shape[-2])
+            forward.append((x, w.mT))
+            backward += [(dy, w), (dy.mT, x)]
+            self.flops += 6.0 * x.numel() * w.shape[-2]
+        multiply = torch.bmm if row.products and values[row.products[0][1]].dim() == 3 else torch.mm
+        self.phases = {"forward": functools.partial(self.run, multiply, forward),
+                       "backward": functools.partial(self.run, multiply, backward)}
+
+    def run(self, multiply, pairs):
+        for a, b in pairs:
+            multiply(a, b)
+
+    def results(self):
+        return []
+
+
 def kernel_lines(executable):
     """What `catenary explain` says of each kernel."""
     kernels = executable.explain().data["buckets"][0]["kernels"]
@@ -142,6 +176,8 @@ def kernel_lines(executable):
 def make_step(name, row, tensors, dy):
     if name == "catenary chains":
         return ChainsStep(row.text, tensors, dy)
+    if name in BOUNDS:
+        return ProductsStep(row, tensors)
     if name in OURS:
         function = ct.chain(row.text, recompute=RECOMPUTE.get(name, "unstored"))
     else:
@@ -284,6 +320,9 @@ def ready(name, row, tensors, dy, want, entry):
     contender = Contender(name, make_step(name, row, tensors, dy))
     entry["first_call_s"] = round(contender.first_call_s, 3)
     entry |= contender.memory()
+    if isinstance(contender.step, ProductsStep):
+        contender.capture()
+        return contender
     if isinstance(contender.step, ChainsStep):
         entry |= {"saved_bytes": contender.step.made.saved_bytes, "kernels": contender.step.kernels}
     problem = check(contender.step, want, entry)
@@ -313,7 +352,7 @@ def measure(row, names, options, device):
     line = {"row": row.name, "flops": row.flops, "contenders": {}, "problems": {}}
     contenders = []
     for name in names:
-        if name in PEERS and name not in row.forms:
+        if name in PEERS and name not in row.forms or name in BOUNDS and not row.products:
             continue
         entry = {}
         try:
@@ -339,7 +378,7 @@ def show(line):
         phases = "  ".join(f"{phase} {us:.1f}" for phase, us in entry["phases"].items())
         held = f"  held {entry['held_bytes'] / 2 ** 20:.1f} MiB" if "held_bytes" in entry else ""
         print(f"  {name:19} {entry['us']:10.1f} us  {line['flops'] / entry['us'] * 1e-6:6.1f} TFLOP/s  {phases}{held}  "
-              f"error {entry['error_rms']:.1e}  first call {entry['first_call_s']:.1f} s", flush=True)
+              f"error {entry.get('error_rms', 0):.1e}  first call {entry['first_call_s']:.1f} s", flush=True)
     for name, problem in line["problems"].items():
         print(f"  {name}: {problem}", flush=True)
 
@@ -352,7 +391,7 @@ def run(options):
     record = {"device": gpu, "torch": torch.__version__, "cuda": torch.version.cuda, "catenary": catenary.__version__,
               "commit": options.commit or commit(), "date": now, "mode": MODE, "rounds": options.rounds,
               "quick": options.scale != 1, "training": []}
-    names = [*options.peers, *options.ours]
+    names = [*options.peers, *options.ours, *options.bounds]
     code, begin = 0, time.monotonic()
     for row in all_rows(options.scale):
         if not any(fnmatch.fnmatch(row.name, pattern) for pattern in options.rows):
@@ -369,7 +408,7 @@ def run(options):
             if options.traceback:
                 traceback.print_exc()
         show(line)
-        code = code or int(any(name not in PEERS for name in line["problems"]))
+        code = code or int(any(name not in (*PEERS, *BOUNDS) for name in line["problems"]))
         record["training"].append(line)
         write_record(record, out)
         gc.collect()
@@ -396,6 +435,7 @@ def main(arguments):
     parser.add_argument("--peers", type=listed(PEERS), default=list(PEERS),
                         help=f"of {', '.join(PEERS)}; to compile a row takes minutes")
     parser.add_argument("--ours", type=listed(OURS), default=list(OURS), help=f"of {', '.join(OURS)}")
+    parser.add_argument("--bounds", type=listed(BOUNDS), default=list(BOUNDS), help=f"of {', '.join(BOUNDS)}")
     parser.add_argument("--out", type=pathlib.Path, help="the record (default: results/<gpu>/)")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--round-ms", type=float, default=30, help="of one contender in one round")

@@ -21,6 +21,8 @@ class Row:
     flops: float  # of forward and backward
     forms: dict[str, Callable]
     ends: list[int] | None = None
+    # What the layer multiplies, a name and the weight: names are of x, or of a value between.
+    products: tuple[tuple[str, str], ...] = ()
 
     def tensors(self, device, seed=0):
         """Random tensors by name; weights are scaled by 1 / sqrt(their innermost size), biases are not."""
@@ -46,6 +48,9 @@ def chain_text(name, shapes, body):
 
 # ---- grouped layers on [B, G, D] -----------------------------------------------------------------
 
+GATED = (("x", "wg"), ("x", "wu"), ("h", "wd"))
+
+
 def loop_over_groups(layer):
     """layer(x of a group, weights of a group ...) for each group of [B, G, D]."""
     def whole(x, *weights):
@@ -68,7 +73,7 @@ def grouped_forms(layer, batched):
 def grouped_linear(b, g, n, k):
     shapes = {"x": (b, g, k), "w": (g, n, k)}
     return Row(f"grouped/{b}x{g}x{n}x{k}", chain_text("grouped", shapes, ['y = contract "bgk,gnk->bgn"(x, w)']),
-               shapes, 6.0 * b * g * n * k, grouped_forms(F.linear, product))
+               shapes, 6.0 * b * g * n * k, grouped_forms(F.linear, product), products=(("x", "w"),))
 
 
 def grouped_bias_silu(b, g, n, k):
@@ -76,7 +81,8 @@ def grouped_bias_silu(b, g, n, k):
     text = chain_text("grouped_bias_silu", shapes, ['h = contract "bgk,gnk->bgn"(x, w)', 'y = silu(add(h, b @ "gn"))'])
     forms = grouped_forms(lambda x, w, bias: F.silu(F.linear(x, w, bias)),
                           lambda x, w, bias: F.silu(product(x, w) + bias.unsqueeze(1)))
-    return Row(f"grouped_bias_silu/{b}x{g}x{n}x{k}", text, shapes, 6.0 * b * g * n * k, forms)
+    return Row(f"grouped_bias_silu/{b}x{g}x{n}x{k}", text, shapes, 6.0 * b * g * n * k, forms,
+               products=(("x", "w"),))
 
 
 def grouped_gated_mlp(b, g, n, k):
@@ -85,7 +91,7 @@ def grouped_gated_mlp(b, g, n, k):
         'g = contract "bgk,gnk->bgn"(x, wg)', 'u = contract "bgk,gnk->bgn"(x, wu)',
         'h = cast(mul(silu(g), u), bf16)', 'y = contract "bgn,gkn->bgk"(h, wd)'])
     forms = grouped_forms(gated, lambda x, wg, wu, wd: product(F.silu(product(x, wg)) * product(x, wu), wd))
-    return Row(f"grouped_gated_mlp/{b}x{g}x{n}x{k}", text, shapes, 18.0 * b * g * n * k, forms)
+    return Row(f"grouped_gated_mlp/{b}x{g}x{n}x{k}", text, shapes, 18.0 * b * g * n * k, forms, products=GATED)
 
 
 # ---- dense layers --------------------------------------------------------------------------------
@@ -99,7 +105,8 @@ def swiglu_mlp(m, n, k):
     text = chain_text("swiglu_mlp", shapes, [
         'g = contract "mk,nk->mn"(x, wg)', 'u = contract "mk,nk->mn"(x, wu)',
         'h = cast(mul(silu(g), u), bf16)', 'y = contract "mn,kn->mk"(h, wd)'])
-    return Row(f"swiglu_mlp/{m}x{n}x{k}", text, shapes, 18.0 * m * n * k, {"eager": gated, "compile": gated})
+    return Row(f"swiglu_mlp/{m}x{n}x{k}", text, shapes, 18.0 * m * n * k, {"eager": gated, "compile": gated},
+               products=GATED)
 
 
 def linear_silu(m, n, k, bias):
@@ -109,7 +116,7 @@ def linear_silu(m, n, k, bias):
     body = ['a = contract "mk,nk->mn"(x, w)', "y = silu(add(a, b))" if bias else "y = silu(a)"]
     whole = (lambda x, w, b: F.silu(F.linear(x, w, b))) if bias else (lambda x, w: F.silu(F.linear(x, w)))
     return Row(f"{name}/{m}x{n}x{k}", chain_text(name, shapes, body), shapes, 6.0 * m * n * k,
-               {"eager": whole, "compile": whole})
+               {"eager": whole, "compile": whole}, products=(("x", "w"),))
 
 
 def gelu_mlp(m, n, k):
@@ -120,7 +127,8 @@ def gelu_mlp(m, n, k):
 
     def whole(x, w1, b1, w2, b2):
         return F.linear(F.gelu(F.linear(x, w1, b1), approximate="tanh"), w2, b2)
-    return Row(f"gelu_mlp/{m}x{n}x{k}", text, shapes, 12.0 * m * n * k, {"eager": whole, "compile": whole})
+    return Row(f"gelu_mlp/{m}x{n}x{k}", text, shapes, 12.0 * m * n * k, {"eager": whole, "compile": whole},
+               products=(("x", "w1"), ("h", "w2")))
 
 
 # ---- experts -------------------------------------------------------------------------------------

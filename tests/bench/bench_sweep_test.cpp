@@ -306,7 +306,7 @@ TEST_CASE("a sweep verifies every kind and its candidates, without and with PDL"
   if (!session) return;
   const test::TempDir folder;
   const test::ScopedEnv cache("CATENARY_CACHE_DIR", (folder / "cache").c_str());
-  std::vector<Layer> layers(6);
+  std::vector<Layer> layers(7);
   using Kind = Layer::Kind;
   using Epilogue = Layer::Epilogue;
   layers[0] = {Kind::kDense, "dense", DType::kF16, Epilogue::kBiasGelu, 72, 64, 64};
@@ -316,6 +316,8 @@ TEST_CASE("a sweep verifies every kind and its candidates, without and with PDL"
   layers[4] = {Kind::kExperts, "experts", DType::kBF16, Epilogue::kNone, 9, 64, 64, 3,
                false,          {8, 0, 1}};
   layers[5] = {Kind::kGrouped, "batched", DType::kBF16, Epilogue::kSwiglu, 8, 32, 64, 2};
+  layers[6] = {Kind::kDense, "int4", DType::kBF16, Epilogue::kBias, 4, 32, 256};
+  layers[6].packed = DType::kI4;
   std::vector<Case> cases;
   for (const Layer& layer : layers) cases.push_back(layer_case(layer));
   RandomPool pool(3);
@@ -346,7 +348,7 @@ TEST_CASE("a sweep verifies every kind and its candidates, without and with PDL"
         return Error::success();
       });
   CHECK_MESSAGE(!error, take_report(std::move(error)).message);
-  REQUIRE(record.layers.size() == 6);
+  REQUIRE(record.layers.size() == 7);
   size_t rows = 0;
   for (const LayerRow& row : record.layers) rows += row.candidates.size();
   CHECK(compiled == rows);

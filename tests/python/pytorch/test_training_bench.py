@@ -30,7 +30,18 @@ def test_every_row_runs_by_every_contender_but_the_compiler(tmp_path):
         ours = row["contenders"]["catenary chains"]
         assert row["problems"] == {} and set(ours["phases"]) == {"forward", "dgrad", "wgrad"}, row
         assert set(row["contenders"]) >= {"eager", "catenary", "catenary none", "catenary recompute"}
+        assert ("products" in row["contenders"]) == (not row["row"].startswith("experts")), row
         assert all(kernel["config"] for kernels in ours["kernels"].values() for kernel in kernels)
+
+
+def test_the_bound_multiplies_what_the_layer_does():
+    rows = [row for row in training_rows.all_rows(64) if row.products]
+    assert len(rows) == 7
+    for row in rows:
+        step = torch_training.ProductsStep(row, list(row.tensors("cpu").values()))
+        assert step.flops == row.flops, row.name
+        for run in step.phases.values():
+            run()
 
 
 def test_a_wrong_contender_is_a_problem_and_loses_no_other(tmp_path, monkeypatch):
@@ -43,7 +54,7 @@ def test_a_wrong_contender_is_a_problem_and_loses_no_other(tmp_path, monkeypatch
     code, record = run(tmp_path, "--peers", "eager", "--rows", "gelu*")
     (row,) = record["training"]
     assert code == 1 and "wrong: the error is" in row["problems"]["catenary"]
-    assert set(row["contenders"]) == {"eager", "catenary none", "catenary recompute", "catenary chains"}
+    assert set(row["contenders"]) == {"eager", "catenary none", "catenary recompute", "catenary chains", "products"}
 
 
 def test_a_row_that_fails_is_a_line(tmp_path, monkeypatch):
@@ -51,7 +62,7 @@ def test_a_row_that_fails_is_a_line(tmp_path, monkeypatch):
     rows[0].text = "chain broken("
     rows[0].forms = {}
     monkeypatch.setattr(torch_training, "all_rows", lambda scale: rows)
-    code, record = run(tmp_path, "--peers", "", "--ours", "catenary chains")
+    code, record = run(tmp_path, "--peers", "", "--ours", "catenary chains", "--bounds", "")
     assert code == 1 and "KeyError" in record["training"][0]["problems"]["row"]
     assert record["training"][1]["problems"] == {}
 
