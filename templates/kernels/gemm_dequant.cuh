@@ -15,7 +15,7 @@
 //
 //   barrier          arrivals              phase       meaning
 //   full of a stage  lane 0, load warp     i / stages  q and X of k-tile i have arrived
-//   empty            mma warps             i / stages  k-tile i has been read
+//   empty            mma threads           i / stages  k-tile i has been read
 //   CTA              all threads           -           barriers are initialised
 //   named, mma       mma threads           -           the stages have been read; sums are stored
 //   partials         thread 0              0           partials of the other CTAs have arrived

@@ -109,13 +109,13 @@ struct GemmDequantStages {
 
   // One thread; a CTA barrier must follow.
   //   full      1 arrival, of lane 0 of the load warp, which expects the bytes of q and X
-  //   empty     an arrival of each mma warp
+  //   empty     an arrival of each mma thread
   //   partials  1 arrival, of this thread, which expects what other CTAs send; phase 0 only
   static CATENARY_DEVICE void init(u32 partial_bytes) {
 #pragma unroll 1
     for (i32 i = 0; i < kStages; ++i) {
       mbarrier_init(full(i), 1);
-      mbarrier_init(empty(i), kConfig.mma_warps());
+      mbarrier_init(empty(i), kConfig.mma_warps() * 32);
     }
     if constexpr (kConfig.schedule.cluster_k > 1) {
       mbarrier_init(partials_barrier(), 1);

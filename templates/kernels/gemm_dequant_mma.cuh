@@ -276,9 +276,8 @@ CATENARY_DEVICE void multiply_k_tile(i32 i, i32 blocks, const GemmDequantRows<kC
     // The registers of the step before are written next.
     wgmma_wait<1>();
     if (step == 0 && i > 0) {
-      // All lanes arrive: they have read q of the k-tile before, whose MMAs have ended.
-      warp_barrier();
-      if (threadIdx.x % 32 == 0) mbarrier_arrive(Stages::empty(i - 1));
+      // Each lane arrives: it has read its q of the k-tile before, whose MMAs have ended.
+      mbarrier_arrive(Stages::empty(i - 1));
     }
   }
 }
