@@ -172,7 +172,7 @@ def test_kinds_of_arguments(name, gradients, monkeypatch):
                         tensor.requires_grad_()
         return function, arguments
 
-    known = re.compile(r"RuntimeError: (.*\[catenary \w+\]$|Found no NVIDIA driver)")
+    known = re.compile(r"RuntimeError: (.*\[catenary \w+\]$|Found no NVIDIA driver)|(device ordinal|no CUDA GPUs)")
     found = [line for line in failures(name, make, MORE.items()) if not known.search(line)]
     assert not found, "\n".join(found)
 
