@@ -56,7 +56,8 @@ double power_us(const Counts& c, const Target& target, const Rates& rates, doubl
 
 double latency_us(const Counts& c, const Rates& rates, double rounds) {
   if (c.streams) {
-    return rates.latency_us * (1 + (c.early_weights ? 1 : kStartLatencies) * (rounds - 1));
+    return rates.latency_us *
+           (1 + (c.early_weights ? c.round_waits : kStartLatencies) * (rounds - 1));
   }
   return rates.latency_us * rounds * c.k_tiles / c.stages;
 }
@@ -69,8 +70,9 @@ double restart_us(const Counts& c, const Rates& rates, double rounds) {
 
 // For a weight stream: rounds of CTAs after the first, places that are empty in the last one, SMs
 // that read more than others (RESULTS model-10), lines of W that two CTAs read, and waits for X
-// (RESULTS model-17).
-double stream_us(const Counts& c, const Rates& rates, double dram) {
+// (RESULTS model-17). `busy`: time of the bytes or of the SMs. Places of a first round are empty
+// where the SMs that have some take CTAs of the next kernel (RESULTS dequant-5, dequant-10).
+double stream_us(const Counts& c, const Rates& rates, double dram, double busy) {
   constexpr double kRound = 0.2;        // latencies
   constexpr double kEmptyPlaces = 0.2;  // of the time of the bytes that they could have read
   constexpr double kUneven = 0.02;
@@ -78,10 +80,13 @@ double stream_us(const Counts& c, const Rates& rates, double dram) {
   if (!c.streams || !c.early_weights) return 0;
   const double exact = c.units_per_sm / c.resident;
   const double rounds = std::ceil(exact - 1e-9);
-  const double empty = exact > 1 ? rounds / exact - 1 : 0;
+  const double empty = rounds / exact - 1;
+  const double lost = c.empty_places > 0 ? c.empty_places * busy * empty
+                      : exact > 1        ? kEmptyPlaces * dram * empty
+                                         : 0;
   const double lines = c.splits_lines ? kSplitLines : 0;
-  return rates.latency_us * (kRound * std::max(rounds - 1, 0.0) + c.stream_waits) +
-         dram * (kEmptyPlaces * empty + kUneven * (c.busiest_share - 1) + lines);
+  return rates.latency_us * (kRound * std::max(rounds - 1, 0.0) + c.stream_waits) + lost +
+         dram * (kUneven * (c.busiest_share - 1) + lines);
 }
 
 }  // namespace
@@ -107,9 +112,12 @@ Prediction predict(const Counts& c, const Target& target, i64 bytes, double flop
   p.power_us = power_us(c, target, rates, epilogue);
   p.latency_us = latency_us(c, rates, rounds);
   p.dram_us = static_cast<double>(bytes) / rates.dram;
-  const double cluster = c.cluster_waits > 0 ? kClusterLatencies * rates.latency_us : 0;
+  const double side_by_side = norm(6, {p.sm_us, p.l2_us, p.power_us});
+  const double cluster =
+      rates.latency_us * (c.exchange_waits + (c.cluster_waits > 0 ? kClusterLatencies : 0));
   p.tail_us = (c.early_weights ? 0 : rates.latency_us) + cluster + last_epilogue +
-              restart_us(c, rates, rounds) + stream_us(c, rates, p.dram_us) +
+              restart_us(c, rates, rounds) +
+              stream_us(c, rates, p.dram_us, std::max(p.dram_us, side_by_side)) +
               std::max(c.units / target.sm_count, 1.0) * c.register_bytes / rates.register_fill +
               c.units_per_sm * c.exchange_bytes / rates.dsmem +
               c.passes * kPassLatencies * rates.latency_us;
@@ -117,8 +125,7 @@ Prediction predict(const Counts& c, const Target& target, i64 bytes, double flop
   p.waves = c.units / (c.resident * target.sm_count);
   p.floor_us =
       std::max(static_cast<double>(bytes) / (target.dram_gbs * 1e3), flops / (floor_tflops * 1e6));
-  p.us = p.start_us + norm(3, {norm(6, {p.sm_us, p.l2_us, p.power_us}), p.latency_us, p.dram_us}) +
-         p.tail_us + p.reduction_us;
+  p.us = p.start_us + norm(3, {side_by_side, p.latency_us, p.dram_us}) + p.tail_us + p.reduction_us;
   return p;
 }
 

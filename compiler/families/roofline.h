@@ -41,6 +41,8 @@ struct Counts {
   bool streams = false;        // the weights are read once and no MMA limits
   double stream_clocks = 0;    // of a stream's unit: clocks in which an SM issues its instructions
   double stream_waits = 0;     // latencies that a stream waits for activations
+  double round_waits = 1;      // of a stream: latencies of each round of CTAs after the first
+  double empty_places = 0;     // of a stream: what places without a CTA cost; 0: as those of W
   double hidden_start = 0;     // latencies of the start that the kernel before hides
   bool splits_lines = false;   // two CTAs of a stream read parts of one line of weights
   bool ping_pong = false;      // the epilogue overlaps the next mainloop
@@ -48,6 +50,7 @@ struct Counts {
   bool early_weights = false;  // weights are loaded before the dependency wait
   double passes = 0;           // over a stream's activations before its MMAs, each with a barrier
   double exchange_bytes = 0;   // a unit's share of a cluster split-K
+  double exchange_waits = 0;   // latencies of that exchange
   double partial_bytes = 0;    // of split-K, written and read; 0: none
   double math_share = 1;       // of the 16-bit tensor rate, for tf32, f32 and fp8
 };

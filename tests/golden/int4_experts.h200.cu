@@ -1,4 +1,4 @@
-// catenary | target sm_90a (h200) | kernel ctn_int4_experts_k0_skinny_dequant_w4t2
+// catenary | target sm_90a (h200) | kernel ctn_int4_experts_k0_skinny_dequant_w4t1
 // chain:
 //   chain int4_experts(
 //       input x: bf16[64, 2048],
@@ -17,7 +17,7 @@
 //     h = mul(t12, u)
 //     return h: bf16
 //   }
-// plan: skinny_dequant: 32 rows of W and of W2, 4 warps, 2 stages of 256 columns each, 105 KiB shared, 2 CTAs per SM, 8 ragged rows at a time
+// plan: skinny_dequant: 16 rows of W and of W2, 4 warps, 1 stages of 512 columns each, 69 KiB shared, 3 CTAs per SM, 8 ragged rows at a time
 //   'g' is a contraction: it reads its operands from memory; 'u' shares an operand and an epilogue with it
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'qg'
@@ -28,7 +28,7 @@
 //   slot 6: parameter 'su'
 //   slot 7: parameter 'zu'
 //   slot 8: output 'h'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_int4_experts_k0_skinny_dequant_w4t2.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_int4_experts_k0_skinny_dequant_w4t1.cu
 #include "kernels/skinny_dequant_m_grouped.cuh"
 namespace {
 using namespace catenary;
@@ -37,9 +37,9 @@ __device__ constexpr SkinnyDequantConfig kConfig{
     .x = {.slot = 0, .stride_row = 2048, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .dtype = DType::kU4, .block_columns = 128, .scale = {.slot = 2, .dtype = DType::kBF16, .stride_row = 16, .stride_block = 1, .stride_group = 12288}, .has_zero = true, .zero = {.slot = 3, .dtype = DType::kI8, .stride_row = 16, .stride_block = 1, .stride_group = 12288}, .stride_group = 1572864},
     .w2 = {.slot = 5, .dtype = DType::kU4, .block_columns = 128, .scale = {.slot = 6, .dtype = DType::kBF16, .stride_row = 16, .stride_block = 1, .stride_group = 12288}, .has_zero = true, .zero = {.slot = 7, .dtype = DType::kI8, .stride_row = 16, .stride_block = 1, .stride_group = 12288}, .stride_group = 1572864}, .dual = true,
-    .tile = {.warps = 4, .row_tiles = 2, .columns = 8},
-    .loads = {.w_is_weight = false, .stages = 2, .stage_chunks = 2, .x_stages = 1, .x_chunks = 4},
-    .schedule = {.cluster_k = 1, .n_slices = 24}, .vec = 2,
+    .tile = {.warps = 4, .row_tiles = 1, .columns = 8},
+    .loads = {.w_is_weight = false, .stages = 1, .stage_chunks = 4, .x_stages = 1, .x_chunks = 4},
+    .schedule = {.cluster_k = 1, .n_slices = 48}, .vec = 2,
     .ragged = {.kind = Ragged::kMGrouped, .group_ends_slot = 4, .num_groups = 32},
 };
 using P = Params<9, 0>;
@@ -59,6 +59,6 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(128, 2)
-ctn_int4_experts_k0_skinny_dequant_w4t2(const __grid_constant__ P p) { skinny_dequant_m_grouped<kConfig, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(128, 3)
+ctn_int4_experts_k0_skinny_dequant_w4t1(const __grid_constant__ P p) { skinny_dequant_m_grouped<kConfig, Epilogue>(p); }
 

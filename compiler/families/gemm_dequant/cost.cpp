@@ -37,12 +37,13 @@ namespace {
 // K block of a fragment, has its MMAs on the tensor cores and its instructions on the schedulers,
 // both shared; a warpgroup by itself has them one after the other (RESULTS dequant-8).
 double k_tile_clocks(const GemmDequantConfig& c, double warpgroups) {
-  constexpr double kInstructions = 120;  // of a step: unpacking, descriptors, addresses
-  constexpr double kScales = 70;         // of a part, beside its additions
-  constexpr double kShare = 0.75;        // of the instructions that MMAs do not overlap
+  const double kInstructions =
+      c.w.dtype == DType::kI8 ? 150 : 120;  // of a step: unpacking, descriptors, addresses
+  constexpr double kScales = 70;            // of a part, beside its additions
+  constexpr double kShare = 0.75;           // of the instructions that MMAs do not overlap
   constexpr double kLeastMma = 90;
   constexpr double kBarriers = 240;  // of a k-tile
-  constexpr double kNorm = 1.6;
+  constexpr double kNorm = 2.2;
   const double parts =
       c.has_row_scales() ? 0 : c.scaled_parts() / static_cast<double>(c.loads.stage_blocks);
   const double mma = std::max(2.0 * c.tile.columns, kLeastMma);
@@ -51,6 +52,23 @@ double k_tile_clocks(const GemmDequantConfig& c, double warpgroups) {
   const double alone = mma + kShare * issued;
   const double step = std::pow(std::pow(shared, kNorm) + std::pow(alone, kNorm), 1 / kNorm);
   return c.fragments() * c.loads.stage_blocks * step + kBarriers;
+}
+
+// CTAs that share the busiest SM: in each of the full rounds, and in the last one.
+struct Rounds {
+  double full = 0, held = 0, last = 0;
+};
+
+// Where places stay free, some SMs take as many CTAs as fit while others take none: those of a
+// cluster, and those of the next kernel. The mean of that and of an even spread is taken (RESULTS
+// dequant-10). `resident`: CTAs of an SM in the mean; `most`: of one SM.
+Rounds rounds_of(double units, double resident, int sms, int most) {
+  Rounds rounds;
+  rounds.full = std::floor(units / (resident * sms));
+  rounds.held = rounds.full > 0 ? most : 0;
+  const double rest = units - rounds.full * resident * sms;
+  rounds.last = (std::ceil(rest / sms) + std::min<double>(most, rest)) / 2;
+  return rounds;
 }
 
 }  // namespace
@@ -63,20 +81,25 @@ Prediction predict_gemm_dequant(const GemmDequantProblem& problem, const Target&
       static_cast<double>(problem.batch * c.schedule.n_slices * c.k_slices()) * column_tiles;
   counts.resident =
       static_cast<double>(target.ctas_at_once(c.schedule.cluster_k, resident)) / target.sm_count;
-  counts.units_per_sm = std::ceil(counts.units / target.sm_count);
+  const Rounds rounds = rounds_of(counts.units, counts.resident, target.sm_count, resident);
+  counts.units_per_sm = std::max(rounds.full * rounds.held + rounds.last, 1.0);
   counts.early_weights = c.loads.w_is_weight;
   counts.k_tiles = static_cast<double>(ceil_div(c.k_tiles(), c.k_slices()));
   counts.stages = c.loads.stages;
   const double rows = 64.0 * c.fragments() * c.schedule.warpgroups;
   counts.mma_flop = 2 * rows * c.tile.columns * c.stage_columns();
-  const double held = std::min<double>(resident, counts.units_per_sm);
-  counts.issue_clocks = k_tile_clocks(c, held * c.schedule.warpgroups) / held;
+  const auto round_clocks = [&](double ctas) {
+    return ctas > 0 ? k_tile_clocks(c, ctas * c.schedule.warpgroups) : 0;
+  };
+  counts.issue_clocks =
+      (rounds.full * round_clocks(rounds.held) + round_clocks(rounds.last)) / counts.units_per_sm;
   counts.l2_bytes = c.x_bytes() + c.runs() * c.run_bytes();
   // Sums go through shared memory.
   counts.accumulators = 2 * 16.0 * c.runs() * c.tile.columns;
   if (c.schedule.cluster_k > 1) {
     counts.exchange_bytes = static_cast<double>(c.tile.columns) * c.sum_bytes() *
                             (c.schedule.cluster_k - 1) / c.schedule.cluster_k;
+    counts.exchange_waits = 0.2 + 0.2 * std::log2(c.schedule.cluster_k);  // RESULTS dequant-10
   }
   const double flops =
       2.0 * problem.batch * problem.m * c.space.n.size * c.space.k.size * c.num_accumulators() +

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdio>
 #include <optional>
 
@@ -69,12 +70,12 @@ double busiest_share(const SkinnyDequantConfig& c, i64 batch, int sms) {
 }
 
 // Clocks in which the warps that an SM holds issue the instructions of a CTA: unpacking and MMAs of
-// each row tile and chunk, scaling, and what a chunk and a stage cost (RESULTS dequant-4).
+// each row tile and chunk, scaling, and what a chunk and a stage cost (RESULTS dequant-10).
 double stream_clocks(const SkinnyDequantConfig& c, double active_warps) {
-  constexpr double kWarpClocks = 4.2;  // from one instruction of a warp to the next
-  constexpr double kMostIssued = 2.1;  // per clock of an SM
+  constexpr double kWarpClocks = 4.7;  // from one instruction of a warp to the next
+  constexpr double kMostIssued = 3;    // per clock of an SM
   constexpr double kChunk = 60;
-  constexpr double kRun = 15;
+  constexpr double kRun = 35;
   const double columns = c.tile.columns / 8.0;
   const double unpack = c.w.dtype == DType::kI8 ? 14 : 11;
   const double blocks = c.chunk_blocks();
@@ -112,8 +113,13 @@ Prediction predict_dequant(const SkinnyDequantProblem& problem, const Target& ta
   const double even = counts.units / target.sm_count;
   counts.units_per_sm = counts.early_weights ? std::max(even, 1.0) : std::ceil(even);
   counts.k_tiles = counts.stages = k_blocks * passes(problem, c);
-  // All CTAs read the same X, in short rows: RESULTS dequant-4.
-  constexpr double kSharedReads = 4.3;
+  // All CTAs read the same X, in short rows: RESULTS dequant-4. Their first X is a wait, their sums
+  // are another; more CTAs of a cluster wait longer for each other (RESULTS dequant-10).
+  constexpr double kSharedReads = 4;
+  counts.stream_waits = 0.9;
+  counts.round_waits = 1.4;
+  counts.empty_places = 0.35;
+  counts.exchange_waits = 0.1 * std::log2(c.schedule.cluster_k);
   counts.l2_bytes = c.runs() * c.tile_bytes() + kSharedReads * rows * 128;
   const double held = std::min<double>(resident, counts.units_per_sm);
   counts.stream_clocks = stream_clocks(c, held * c.tile.warps) * passes(problem, c);
