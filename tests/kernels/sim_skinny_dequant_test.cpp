@@ -168,7 +168,8 @@ TEST_SUITE("skinny_dequant in the simulator") {
   TEST_CASE("integers, scales and zeros are read before the dependency wait only if weights") {
     for (const char* role : {"weight", "input"}) {
       CAPTURE(role);
-      const DequantCase c{"i4", "bf16", "bf16", true, {4, 40, 512, 64}, "", {}, role};
+      const DequantCase c{"i4", "bf16", "bf16", true, {4, 40, 512, 64}, "dequant4t1s1b1x1b1",
+                          {},   role};
       auto chain = make(c, nullptr, /*weights_as_inputs=*/true);
       if (!chain) FAIL(take_report(chain.takeError()).message);
       for (u64 seed = 1; seed <= 5; ++seed) {

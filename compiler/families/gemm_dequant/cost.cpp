@@ -35,21 +35,22 @@ namespace {
 
 // Clocks in which an SM does a k-tile of `warpgroups` warpgroups, those of all its CTAs. A step, a
 // K block of a fragment, has its MMAs on the tensor cores and its instructions on the schedulers,
-// both shared; a warpgroup by itself has them one after the other (RESULTS dequant-8).
+// both shared; a warpgroup by itself has them one after the other (RESULTS dequant-8, dequant-10).
 double k_tile_clocks(const GemmDequantConfig& c, double warpgroups) {
   const double kInstructions =
       c.w.dtype == DType::kI8 ? 150 : 120;  // of a step: unpacking, descriptors, addresses
   constexpr double kScales = 70;            // of a part, beside its additions
   constexpr double kShare = 0.75;           // of the instructions that MMAs do not overlap
-  constexpr double kLeastMma = 90;
-  constexpr double kBarriers = 240;  // of a k-tile
+  constexpr double kBoth = 0.3;             // of the shorter of both, where warpgroups share
+  constexpr double kLeastMma = 90;          // until its result
+  constexpr double kBarriers = 240;         // of a k-tile
   constexpr double kNorm = 2.2;
   const double parts =
       c.has_row_scales() ? 0 : c.scaled_parts() / static_cast<double>(c.loads.stage_blocks);
-  const double mma = std::max(2.0 * c.tile.columns, kLeastMma);
+  const double pipe = 2.0 * c.tile.columns;
   const double issued = kInstructions + parts * (c.tile.columns / 2.0 + kScales);
-  const double shared = warpgroups * std::max(mma, issued);
-  const double alone = mma + kShare * issued;
+  const double shared = warpgroups * (std::max(pipe, issued) + kBoth * std::min(pipe, issued));
+  const double alone = std::max(pipe, kLeastMma) + kShare * issued;
   const double step = std::pow(std::pow(shared, kNorm) + std::pow(alone, kNorm), 1 / kNorm);
   return c.fragments() * c.loads.stage_blocks * step + kBarriers;
 }
@@ -61,13 +62,15 @@ struct Rounds {
 
 // Where places stay free, some SMs take as many CTAs as fit while others take none: those of a
 // cluster, and those of the next kernel. The mean of that and of an even spread is taken (RESULTS
-// dequant-10). `resident`: CTAs of an SM in the mean; `most`: of one SM.
+// dequant-10); after a full round places become free one by one. `resident`: CTAs of an SM in the
+// mean; `most`: of one SM.
 Rounds rounds_of(double units, double resident, int sms, int most) {
   Rounds rounds;
   rounds.full = std::floor(units / (resident * sms));
   rounds.held = rounds.full > 0 ? most : 0;
   const double rest = units - rounds.full * resident * sms;
-  rounds.last = (std::ceil(rest / sms) + std::min<double>(most, rest)) / 2;
+  const double even = std::ceil(rest / sms);
+  rounds.last = rounds.full > 0 ? even : (even + std::min<double>(most, rest)) / 2;
   return rounds;
 }
 
