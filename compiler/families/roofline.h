@@ -42,7 +42,8 @@ struct Counts {
   double stream_clocks = 0;    // of a stream's unit: clocks in which an SM issues its instructions
   double stream_waits = 0;     // latencies that a stream waits for activations
   double round_waits = 1;      // of a stream: latencies of each round of CTAs after the first
-  double empty_places = 0;     // of a stream: what places without a CTA cost; 0: as those of W
+  double empty_places = 0;     // of a stream's time, lost by places without a CTA, in a first round
+                               // too; 0: those of later rounds, of the time of the bytes
   double hidden_start = 0;     // latencies of the start that the kernel before hides
   bool splits_lines = false;   // two CTAs of a stream read parts of one line of weights
   bool ping_pong = false;      // the epilogue overlaps the next mainloop
