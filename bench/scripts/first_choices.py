@@ -156,7 +156,11 @@ def self_test(program):
     large = layer_of({"shape": "160x64x128", "epilogue": "none"})
     assert half_of(dense) == half_of(large) and group_of(dense) == "9 to 24 rows"
     assert group_of(large) == "dense"
+    packed = layer_of({"shape": "48x64x128", "epilogue": "none", "dtype": "i4xbf16"})
+    assert packed == ("dense", 0, "i4xbf16", "none", 1, 48, 64, 128) and group_of(packed) == "int4, more rows"
+    assert group_of(("dual", 0, "i8xf16", "swiglu", 1, 32, 64, 128)) == "int8, to 32 rows"
     one = {"tile": "128x64", "split_k": 1, "us": 20.0, "pdl_us": 22.0}
+    assert time_of(packed, one) == 22.0
     assert (time_of(dense, one), time_of(large, one)) == (22.0, 20.0)
     assert time_of(dense, {**one, "split_k": 2}) == 20.0
     timed = {("a", 1): 12.0, ("b", 1): 10.0, ("c", 1): 11.0, ("d", 2): 15.0, ("gone", 1): 1.0}
@@ -170,10 +174,12 @@ def self_test(program):
     assert "('a', 1), best ('b', 1)" in worst(found, 3)
     if program is None:
         return
-    candidates = run_program(program)(["h100 " + " ".join(map(str, large))])[0]
-    times = [us for *_, us in candidates]
-    assert len(times) > LEAST_CANDIDATES and times == sorted(times) and times[0] > 0
-    for line in ("h100 dense 0 bf16 none 1 0 64 128", "h100 dense 0 i8 none 1 64 64 128"):
+    for layer in (large, packed[:-1] + (1024,)):
+        candidates = run_program(program)(["h100 " + " ".join(map(str, layer))])[0]
+        times = [us for *_, us in candidates]
+        assert len(times) > LEAST_CANDIDATES and times == sorted(times) and times[0] > 0
+    for line in ("h100 dense 0 bf16 none 1 0 64 128", "h100 dense 0 i8 none 1 64 64 128",
+                 "h100 dense 0 i4xbf16 none 1 8 64 96", "h100 dense 0 i3xbf16 none 1 8 64 128"):
         try:
             run_program(program)([line])
         except RuntimeError as error:
