@@ -129,7 +129,7 @@ def training_table(gpu):
                       mebibytes(best and peers[best]), micros(none and none["us"]),
                       mebibytes(none), micros(again and again["us"]), mebibytes(again)])
     return table(["layer", "forward, µs", "backward, µs", "of it dgrad", "wgrad", "step, µs", "rate",
-                  "PyTorch eager, µs", "batched, µs", "torch.compile, µs", "products alone, µs", "best of PyTorch",
+                  "PyTorch eager, µs", "batched, µs", "torch.compile, µs", "products only, µs", "best of PyTorch",
                   "speed against it", "held, MiB", "held by it, MiB", "step with h repeated, µs", "held, MiB",
                   "step with recompute, µs", "held, MiB"], lines)
 
