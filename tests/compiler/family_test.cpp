@@ -9,6 +9,7 @@
 
 #include "compiler/emit/emit.h"
 #include "compiler/explain.h"
+#include "shared/gemm_dequant_config.h"
 #include "shared/skinny_dequant_config.h"
 #include "tests/support/gemm_sm90_plan.h"
 
@@ -213,7 +214,18 @@ std::string dequantised(llvm::StringRef from = "", llvm::StringRef to = "") {
   return text.replace(text.find(from.str()), from.size(), to.str());
 }
 
-TEST_CASE("a dequantised weight is computed by the family that reads it, and refused by the rest") {
+bool reads_packed(const KernelPlan& kernel) {
+  return family_name(kernel) == "skinny_dequant" || family_name(kernel) == "gemm_dequant";
+}
+
+// A kernel of one of the two families of packed weights.
+bool is_dual(const KernelPlan& kernel) {
+  return family_name(kernel) == "gemm_dequant" ? kernel.config.get<GemmDequantConfig>().dual
+                                               : kernel.config.get<SkinnyDequantConfig>().dual;
+}
+
+TEST_CASE(
+    "a dequantised weight is computed by the families that read it, and refused by the rest") {
   const ContractionProblem problem = problem_of(dequantised());
   for (const ContractionFamily* family : contraction_families()) {
     for (const Target& target : all_targets()) {
@@ -224,7 +236,7 @@ TEST_CASE("a dequantised weight is computed by the family that reads it, and ref
       CHECK(static_cast<bool>(family->supports(problem, target)) == reads);
     }
   }
-  CHECK(family_name(first_kernel(planned(dequantised()))) == "skinny_dequant");
+  CHECK(reads_packed(first_kernel(planned(dequantised()))));
 }
 
 TEST_CASE("what of a dequantised weight no kernel reads is refused by one sentence") {
@@ -259,8 +271,7 @@ TEST_CASE("what of dequantised weights of groups no kernel reads is refused by o
             "the last two labels of 'q' are not one of the result's columns and the summed one"},
            {"x: bf16[4, 64]", "q: i4[3, 64]", "s: bf16[3, 1]", "\"mk,bk->mb\"(x, w)", ""},
            {"x: bf16[99, 64]", "q: i4[3, 40, 64]", "s: bf16[3, 40, 1]",
-            "\"mk,enk->mn\"(x, w) ragged m by e over e",
-            "K is 64: it takes 129 columns or more"},
+            "\"mk,enk->mn\"(x, w) ragged m by e over e", "K is 64: it takes 129 columns or more"},
            {"x: bf16[3, 40, 64]", "q: i4[50, 64]", "s: bf16[50, 1]",
             "\"mk,enk->mn\"(w, x) ragged m by e over e",
             "the operand with ragged rows is dequantised"}}) {
@@ -305,8 +316,8 @@ TEST_CASE("two dequantised weights of one form are a pair; others have launches 
     CAPTURE(text);
     const Plan plan = planned(text);
     const KernelPlan& kernel = first_kernel(plan);
-    REQUIRE(family_name(kernel) == "skinny_dequant");
-    CHECK(kernel.config.get<SkinnyDequantConfig>().dual == dual);
+    REQUIRE(reads_packed(kernel));
+    CHECK(is_dual(kernel) == dual);
     CHECK((plan.buckets[0].kernels.size() == 1) == dual);
   }
 }
@@ -319,7 +330,8 @@ TEST_CASE("one dequantised weight of two activations is no pair") {
       "  g = contract \"mk,nk->mn\"(x, w)\n  u = contract \"mk,nk->mn\"(z, w)\n"
       "  h = mul(silu(g), u)\n  return h: bf16 }");
   CHECK(plan.buckets[0].kernels.size() == 2);
-  CHECK_FALSE(first_kernel(plan).config.get<SkinnyDequantConfig>().dual);
+  REQUIRE(reads_packed(first_kernel(plan)));
+  CHECK_FALSE(is_dual(first_kernel(plan)));
 }
 
 TEST_CASE("columns of a dequantised weight are counted in 32 bits, and more are refused") {
