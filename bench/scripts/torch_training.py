@@ -377,8 +377,9 @@ def show(line):
     for name, entry in line["contenders"].items():
         phases = "  ".join(f"{phase} {us:.1f}" for phase, us in entry["phases"].items())
         held = f"  held {entry['held_bytes'] / 2 ** 20:.1f} MiB" if "held_bytes" in entry else ""
+        error = f"error {entry['error_rms']:.1e}" if "error_rms" in entry else "not compared"
         print(f"  {name:19} {entry['us']:10.1f} us  {line['flops'] / entry['us'] * 1e-6:6.1f} TFLOP/s  {phases}{held}  "
-              f"error {entry.get('error_rms', 0):.1e}  first call {entry['first_call_s']:.1f} s", flush=True)
+              f"{error}  first call {entry['first_call_s']:.1f} s", flush=True)
     for name, problem in line["problems"].items():
         print(f"  {name}: {problem}", flush=True)
 

@@ -25,7 +25,7 @@ void renumber_slots(DequantOperand& w, llvm::function_ref<i32(i32)> renumber);
 ContractionFamily::Support supports_dequant(const ContractionProblem& problem);
 
 // Slices of N for `c`, one of the contractions side by side whose joint config is `shared`: its
-// share of the joint slices, and at least those that the row tiles of a CTA allow.
+// share of the joint slices, and at least as many slices as the row tiles of a CTA need.
 template <class Config>
 void share_slices(Config& c, const Config& shared) {
   const i64 share = shared.schedule.n_slices * c.n_tiles() * c.num_accumulators() /

@@ -24,7 +24,7 @@ def others():
 
 def failures(name, make, more=()):
     """The wrong errors of a call, one line each. `make()` returns the function and its arguments by name. A name that
-    begins with * stands for a variable number of positional arguments. `more`: further values to try."""
+    begins with * is a variable number of positional arguments. `more`: further values to try."""
     wrong = []
     _, arguments = make()
     for argument in arguments:

@@ -5,16 +5,10 @@
 #include <doctest/doctest.h>
 
 #include "compiler/plan.h"
-#include "ir/text/text.h"
 #include "shared/gemm_sm90_config.h"
+#include "tests/support/verified.h"
 
 namespace catenary::testing {
-
-inline VerifiedChain verified(const std::string& text) {
-  auto chain = verify(llvm::cantFail(parse(text)));
-  if (!chain) FAIL(take_report(chain.takeError()).message);
-  return std::move(*chain);
-}
 
 inline Plan planned(const std::string& text, PlanOptions options = {},
                     const char* target = "h200") {

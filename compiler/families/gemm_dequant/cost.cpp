@@ -55,7 +55,7 @@ double k_tile_clocks(const GemmDequantConfig& c, double warpgroups) {
   return c.fragments() * c.loads.stage_blocks * step + kBarriers;
 }
 
-// CTAs that share the busiest SM: in each of the full rounds, and in the last one.
+// Full rounds of CTAs; CTAs of the busiest SM in each of them, and in the round after them.
 struct Rounds {
   double full = 0, held = 0, last = 0;
 };
