@@ -125,7 +125,9 @@ Expected<Bucketed> plan_bucket(const VerifiedChain& chain, const Target& target,
             fusion.groups[g],
             tensors[g],
             range.second,
-            kernel_name(chain, result.bucket.kernels.size())};
+            kernel_name(chain, result.bucket.kernels.size()),
+            llvm::any_of(fusion.beside,
+                         [&](const std::vector<int>& set) { return llvm::is_contained(set, g); })};
   };
   std::vector<bool> done(fusion.groups.size(), false);
   for (int g = 0; g < static_cast<int>(fusion.groups.size()); ++g) {

@@ -85,6 +85,7 @@ class Gpu:
         self.whole_models = {}  # rows of torch_models.py by model, layers and workload
         self.decoder_layers = {}  # rows of torch_layers.py by model and rows
         self.quantised_peers = {}  # rows of torch_quantised.py by format, m, n, k
+        self.forms = {}  # rows of torch_forms.py by form, m, n, k
         self.commits = {}  # of the rows, in the order of the runs, by table
 
     def note(self, table, record):
@@ -105,6 +106,8 @@ class Gpu:
             return self.add_decoder_layers(record)
         if is_quantised_peers(record):
             return self.add_quantised_peers(record)
+        if is_forms(record):
+            return self.add_forms(record)
         if has_list(record, "counters"):
             for row in record["counters"]:
                 replace(self.counters, row["case"], row)
@@ -183,6 +186,11 @@ class Gpu:
         for row in record["table"]:
             replace(self.quantised_peers, (row["format"], row["m"], row["n"], row["k"]), row)
 
+    def add_forms(self, record):
+        self.note("forms", record)
+        for row in record["table"]:
+            replace(self.forms, (row["form"], row["m"], *row["n"], row["k"]), row)
+
     def add_training(self, rows):
         """A later record replaces the contenders that it has. `speed`: that of ours against the
         contender, in the process that timed both."""
@@ -224,10 +232,15 @@ def is_quantised_peers(data):
     return data.get("kind") == "quantised peers" and has_list(data, "table")
 
 
+def is_forms(data):
+    return data.get("kind") == "forms of layers" and has_list(data, "table")
+
+
 def is_record(data):
     if not isinstance(data, dict):
         return False
     return (is_peers(data) or is_whole_models(data) or is_decoder_layers(data) or is_quantised_peers(data) or
+            is_forms(data) or
             any(has_list(data, key) for key in ("counters", "tuned", "training")) or
             (has_list(data, "rows") and "ceilings" in data))
 

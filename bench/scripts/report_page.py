@@ -68,6 +68,10 @@ SECTIONS = (
      "Norms, QKV as three weights, O with the residual, SwiGLU and down with the residual, for few rows (`bench/scripts/torch_layers.py`): layers with weights of "
      "their own in one CUDA graph, in turns in one process; ours one chain for each layer, with PDL. *folded*: the norms' gains multiplied into the weights "
      "that follow them; *algebraic*: with `algebraic_norms`. *of copy rate*: the weights' bytes over the time, over the rate of a device copy in that run."),
+    ("Forms of a layer", "forms",
+     "Layers of models of a few rows in several forms, launches with PDL in one CUDA graph over weights larger than L2, in turns "
+     "(`bench/scripts/torch_forms.py`). *batch_invariant* against the free plan; a layer with RMSNorm *inside* (`algebraic_norms`), *rounded* as PyTorch rounds, "
+     "and *apart*, in a chain of its own, against the product without it; Q, K and V as *several* weights of a chain and as three *launches*, against one matrix."),
     ("Quantised weights against public kernels", "quantised_peers",
      "A few rows of bf16 by weights of int4, a scale for each 128 columns, and of int8, one for each row, in one process (`bench/scripts/torch_quantised.py`): "
      "products with weights of their own in one CUDA graph, in turns; ours with PDL. tinygemm is PyTorch's kernel, humming the package humming-kernels. "

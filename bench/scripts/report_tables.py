@@ -5,7 +5,7 @@ import math
 from report_plots import SWEEP_FLOOR, geometric_mean, number, sweep_ratio
 from report_text import micros, percent, ratio_text, table
 from report_torch_tables import (decoder_layers_table, large_peers_table, model_brief_cells, peers_table,
-                                 quantised_peers_table, training_brief_cells, training_table, whole_models_table)
+                                 forms_table, quantised_peers_table, training_brief_cells, training_table, whole_models_table)
 
 
 # README.md's table: a case and whether its time is the one with PDL. Losses are among them.
@@ -330,4 +330,4 @@ SPECIAL = {"machine": machine_line, "brief": brief_table, "ceilings": ceilings_t
            "choices": choices_table, "peers": peers_table, "large_peers": large_peers_table,
            "counters": counters_table, "tuned": tuned_table, "training": training_table,
            "whole_models": whole_models_table, "decoder_layers": decoder_layers_table,
-           "quantised_peers": quantised_peers_table}
+           "quantised_peers": quantised_peers_table, "forms": forms_table}

@@ -9,6 +9,9 @@ TRAINING_PEERS = ("eager", "batched", "compile")  # contenders of torch_training
 MODELS = {"llama": "Llama-3-8B", "qwen": "Qwen2.5-7B", "mixtral": "Mixtral-8x7B", "vit": "ViT-L", "bert": "BERT-large",
           "llama-4": "Llama-3-8B", "mixtral-4": "Mixtral-8x7B"}
 OUR_LAYERS = {"catenary": "catenary", "catenary-folded": "folded", "catenary-algebraic": "algebraic"}
+# Contenders of torch_forms.py, by what each is compared with.
+FORMS = {"invariant": ("free", ("batch_invariant",)), "norm": ("product", ("inside", "rounded", "apart")),
+         "weights": ("one", ("several", "launches"))}
 PUBLIC_KERNELS = ("tinygemm", "humming")  # contenders of torch_quantised.py
 
 
@@ -167,3 +170,24 @@ def quantised_peers_table(gpu):
                       micros(of("bf16")), ratio_text(of("bf16") / ours if of("bf16") and ours else None)])
     return table(["weight, M x N x K", "catenary, µs", "of copy rate", *(f"{name}, µs" for name in PUBLIC_KERNELS),
                   "speed against the best of them", "bf16 of PyTorch, µs", "speed against it"], lines)
+
+
+def forms_table(gpu):
+    """Rows of torch_forms.py by form and rows of x: the time over that of what the form is compared with."""
+    if not gpu.forms:
+        return None
+    lines = []
+    for form, (base, names) in FORMS.items():
+        for name in names:
+            for m in sorted({row["m"] for row in gpu.forms.values() if row["form"] == form}):
+                ratios = []
+                for row in gpu.forms.values():
+                    us = [row["contenders"].get(one, {}).get("us") for one in (name, base)]
+                    if row["form"] == form and row["m"] == m and all(us):
+                        ratios.append((us[0] / us[1], us[0] - us[1], f"{'+'.join(map(str, row['n']))}x{row['k']}"))
+                if not ratios:
+                    continue
+                worst, _, layer = max(ratios)
+                lines.append([f"{name}, M = {m}", base, f"{len(ratios)}", number(sum(r for r, _, _ in ratios) / len(ratios), 3),
+                              number(worst, 2), layer, number(sum(d for _, d, _ in ratios) / len(ratios), 2)])
+    return table(["form", "against", "layers", "time over it, mean", "worst", "of N x K", "µs more, mean"], lines)

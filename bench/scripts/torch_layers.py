@@ -133,7 +133,7 @@ def make(name, layers, x, a, engines):
                 executable(y, a, *(one[n] for n in names), out=out, allow_pdl=True)
                 y = out[3]
             results["out"] = outs
-        return step, results, str(engine.explain(chain))
+        return step, results, str(executable.explain())
     run = torch.compile(lambda y: forward(layers, y, a), mode=MODE, dynamic=False) if name == "inductor" else (
         lambda y: forward(layers, y, a))
 

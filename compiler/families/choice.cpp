@@ -106,13 +106,43 @@ const Offer* find_offer(const Offers& offers, const std::string& signature,
   return found == offers.all.end() ? nullptr : &*found;
 }
 
-// The order of sums in a batch-invariant plan. It depends only on what the families support, which
-// is the same for every M, and not on predictions.
-SumOrder invariant_order(const Offers& offers) {
-  const bool wgmma = llvm::any_of(offers.all, [](const Offer& offer) {
-    return offer.candidate.rejected.empty() && offer.candidate.sums == SumOrder::kAscendingWgmma;
+TileRequest forced_request(const PlanOptions& options) {
+  return {options.force_tile, options.split_k, 1};
+}
+
+bool has_order(const Offers& offers, SumOrder order) {
+  return llvm::any_of(offers.all, [&](const Offer& offer) {
+    return offer.candidate.rejected.empty() && offer.candidate.sums == order;
   });
-  return wgmma ? SumOrder::kAscendingWgmma : SumOrder::kAscending;
+}
+
+// The order of undivided sums in a batch-invariant plan. It depends only on what the families
+// support, which is the same for every M, and not on predictions.
+SumOrder invariant_order(const Offers& offers) {
+  const SumOrder wgmma = {SumOrder::Kind::kAscendingWgmma};
+  return has_order(offers, wgmma) ? wgmma : SumOrder{SumOrder::Kind::kAscending};
+}
+
+// K-slices of a batch-invariant sum: no more than give each SM enough columns where M is small, and
+// each some k-tiles. Knows no M. Contractions that may share a launch are not divided: whether they
+// do depends on M.
+int invariant_slices(const GroupContext& context, const ContractionProblem& problem) {
+  constexpr i64 kColumnsOfSm = 40;
+  constexpr i64 kTermsOfSlice = 768;
+  constexpr int kMostSlices = 8;
+  const bool symbolic =
+      problem.space.n.scale != 0 || problem.space.k.scale != 0 ||
+      llvm::any_of(problem.space.batch.at, [](const Extent& extent) { return extent.scale != 0; });
+  const bool promotes = math_info(problem.space.math).promote_k != 0;
+  if (context.may_share_launch || symbolic || promotes || problem.ragged.kind != Ragged::kNone)
+    return 1;
+  const i64 columns = problem.size.batch * problem.size.n * problem.num_accumulators();
+  int slices = 1;
+  while (slices < kMostSlices && columns * slices < kColumnsOfSm * context.target.sm_count &&
+         problem.size.k >= 2 * slices * kTermsOfSlice) {
+    slices *= 2;
+  }
+  return slices;
 }
 
 Error no_invariant_candidate(const GroupContext& context) {
@@ -127,6 +157,22 @@ Error no_invariant_candidate(const GroupContext& context) {
 double keep_order(Offers& offers, SumOrder order) {
   const double free_us = offers.all.empty() ? 0 : offers.all.front().candidate.predicted.us;
   llvm::erase_if(offers.all, [&](const Offer& offer) { return offer.candidate.sums != order; });
+  return free_us;
+}
+
+// Keeps the candidates of a batch-invariant plan. Returns the predicted time of the best one of any
+// order.
+double keep_invariant(const GroupContext& context, const ContractionProblem& problem,
+                      Offers& offers) {
+  TileRequest request = forced_request(context.options);
+  request.sum_slices = invariant_slices(context, problem);
+  const SumOrder order = {SumOrder::Kind::kAscendingWgmma, request.sum_slices};
+  if (request.sum_slices == 1) return keep_order(offers, invariant_order(offers));
+  Offers sliced = collect_offers(problem, nullptr, context.target, request);
+  if (!has_order(sliced, order)) return keep_order(offers, invariant_order(offers));
+  const double free_us = keep_order(offers, order);
+  offers = std::move(sliced);
+  keep_order(offers, order);
   return free_us;
 }
 
@@ -174,10 +220,6 @@ Error no_candidate(const GroupContext& context, const Offers& offers) {
   return make_error_at(anchor.at, ErrorCode::kResourceLimit, "no {} tile for '{}' fits {}: {} {}",
                        last.id.family, name, context.target.name, last.id.tile,
                        last.rejected.empty() ? "was rejected by ptxas" : last.rejected);
-}
-
-TileRequest forced_request(const PlanOptions& options) {
-  return {options.force_tile, options.split_k};
 }
 
 // Fills in what the choice says of the chosen kernel.
@@ -273,7 +315,7 @@ Expected<PlannedGroup> plan_contraction(const GroupContext& context, i64 workspa
                                  forced_request(context.options));
   const bool invariant = context.options.batch_invariant;
   const bool computed = !offers.all.empty();
-  const double free_us = invariant ? keep_order(offers, invariant_order(offers)) : 0;
+  const double free_us = invariant ? keep_invariant(context, *problem, offers) : 0;
   if (computed && offers.all.empty()) return no_invariant_candidate(context);
   std::string note;
   const Offer* offer = pick(context, *problem, signature, offers, note);

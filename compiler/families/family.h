@@ -15,10 +15,17 @@ namespace catenary {
 
 // The order in which a candidate forms the sum of an element of D. Candidates of one order, other
 // than kOther, form the same bits whatever their tile.
-enum class SumOrder : u8 {
-  kOther,          // k-slices, or an order of its own
-  kAscending,      // k-blocks of mma.sync (true f32: terms), ascending
-  kAscendingWgmma  // k-blocks of wgmma, ascending
+struct SumOrder {
+  enum class Kind : u8 {
+    kOther,          // an order of its own
+    kAscending,      // k-blocks of mma.sync (true f32: terms), ascending
+    kAscendingWgmma  // k-blocks of wgmma, ascending
+  };
+  Kind kind = Kind::kOther;
+  // K-slices that are summed so by themselves, each k-tiles * i / slices to the next; their sums
+  // are added in ascending order.
+  int slices = 1;
+  bool operator==(const SumOrder&) const = default;
 };
 
 // One kernel that a family could launch for a problem.
@@ -29,13 +36,14 @@ struct Candidate {
   Prediction predicted;
   std::string text;      // for people: "tile 128x256x64, 2 cooperative warpgroups, ..."
   std::string rejected;  // why the target cannot run it; empty: it can
-  SumOrder sums = SumOrder::kOther;
+  SumOrder sums;
 };
 
 // What a caller forces; empty and 0: nothing. A family whose tiles have other names offers none.
 struct TileRequest {
   std::string tile;
   int split_k = 0;
+  int sum_slices = 1;  // SumOrder::slices that candidates which divide no K should have
   bool is_forced() const { return !tile.empty() || split_k != 0; }
 };
 

@@ -24,10 +24,6 @@ double norm(double exponent, std::initializer_list<double> times) {
   return most * std::pow(sum, 1 / exponent);
 }
 
-// A pass over the activations of a weight stream: its loads are near, the sums of all warps are
-// waited for. Not measured.
-constexpr double kPassLatencies = 0.5;
-
 // K-tiles and epilogues of the busiest SM.
 double sm_us(const Counts& c, const Target& target, const Rates& rates, double epilogue) {
   if (c.streams) return c.units_per_sm * c.stream_clocks / (target.clock_ghz * 1e3);
@@ -120,7 +116,7 @@ Prediction predict(const Counts& c, const Target& target, i64 bytes, double flop
               stream_us(c, rates, p.dram_us, std::max(p.dram_us, side_by_side)) +
               std::max(c.units / target.sm_count, 1.0) * c.register_bytes / rates.register_fill +
               c.units_per_sm * c.exchange_bytes / rates.dsmem +
-              c.passes * kPassLatencies * rates.latency_us;
+              std::ceil(rounds - 1e-9) * c.round_us;
   if (c.partial_bytes > 0) p.reduction_us = rates.reduction_us + c.partial_bytes / rates.dram;
   p.waves = c.units / (c.resident * target.sm_count);
   p.floor_us =
@@ -133,12 +129,15 @@ Prediction predict_elementwise(const Target& target, i64 bytes, double flops, do
                                double narrow) {
   constexpr double kFullSm = 512;
   constexpr double kThreadsPerSm = 2048;
+  // Latencies of the start that the kernel before hides (RESULTS model-22).
+  constexpr double kHiddenStart = 0.57;
   const Rates rates = rates_of(target);
   const double fill = std::min(1.0, threads / (kFullSm * target.sm_count));
   Prediction p;
   p.bytes = bytes;
   p.flops = flops;
   p.start_us = rates.start_us;
+  if (target.compute_capability() >= 90) p.start_us -= kHiddenStart * rates.latency_us;
   p.sm_us = flops / (target.f32_tflops * 1e6);
   p.dram_us = narrow * static_cast<double>(bytes) / (rates.dram * std::max(fill, 1e-3));
   p.waves = threads / (kThreadsPerSm * target.sm_count);

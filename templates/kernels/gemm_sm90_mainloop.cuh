@@ -38,9 +38,32 @@ CATENARY_DEVICE void pass_order(u32 smem, u32 warpgroup) {
   }
 }
 
-// The mainloop of one tile where d stays in the tensor cores. The MMAs of one k-tile stay in
-// flight: a stage is released when the MMAs of the next k-tile have been issued and its own have
-// completed. overlap() runs beside the last MMAs.
+// Issues the MMAs of k-tiles [begin, end) of a tile's `k_tiles`; the first one clears d. Those of
+// one k-tile stay in flight: a stage is released when the MMAs of the next k-tile have been issued
+// and its own have completed. Returns the stage of the last one.
+template <const GemmSm90Config& kConfig>
+CATENARY_DEVICE u32 issue_k_tiles(typename GemmSm90Traits<kConfig>::Accumulators& d, u32 smem,
+                                  u32 row, u32 begin, u32 end, u32 k_tiles,
+                                  typename GemmSm90Traits<kConfig>::State& state) {
+  using T = GemmSm90Traits<kConfig>;
+  u32 previous = 0;
+#pragma unroll 1
+  for (u32 k_tile = begin; k_tile < end; ++k_tile) {
+    const u32 stage = smem + state.stage * kConfig.stage_bytes();
+    mbarrier_wait(full_barrier<kPipelineOf<kConfig>>(smem, state.stage), state.phase);
+    trigger_after_first_round<kConfig>(k_tile, k_tiles);
+    wgmma_fence();
+    mma_k_tile<kPipelineOf<kConfig>>(d, stage, row, T::kMayHaveNoKTile || k_tile != begin);
+    wgmma_commit();
+    wgmma_wait<1>();
+    if (k_tile != begin) release_stage<kPipelineOf<kConfig>>(smem, previous);
+    previous = state.stage;
+    state.advance();
+  }
+  return previous;
+}
+
+// The mainloop of one tile where d stays in the tensor cores. overlap() runs beside the last MMAs.
 template <const GemmSm90Config& kConfig, class Overlap>
 CATENARY_DEVICE void plain_mainloop(typename GemmSm90Traits<kConfig>::Accumulators& d, u32 smem,
                                     u32 warpgroup, const KTileRange& range,
@@ -52,26 +75,53 @@ CATENARY_DEVICE void plain_mainloop(typename GemmSm90Traits<kConfig>::Accumulato
   // After the loop, only for empty tiles, this would be cheaper, but then tiles spill (RESULTS
   // sm90-10).
   if constexpr (T::kMayHaveNoKTile) clear_accumulators(d);
-  u32 previous = 0;
-#pragma unroll 1
-  for (u32 k_tile = 0; k_tile < k_tiles; ++k_tile) {
-    const u32 stage = smem + state.stage * kConfig.stage_bytes();
-    mbarrier_wait(full_barrier<kPipelineOf<kConfig>>(smem, state.stage), state.phase);
-    trigger_after_first_round<kConfig>(k_tile, k_tiles);
-    wgmma_fence();
-    mma_k_tile<kPipelineOf<kConfig>>(d, stage, row, T::kMayHaveNoKTile || k_tile != 0);
-    wgmma_commit();
-    wgmma_wait<1>();
-    if (k_tile != 0) release_stage<kPipelineOf<kConfig>>(smem, previous);
-    previous = state.stage;
-    state.advance();
-  }
+  const u32 previous = issue_k_tiles<kConfig>(d, smem, row, 0, k_tiles, k_tiles, state);
   pass_order<kConfig>(smem, warpgroup);
   overlap();
   wgmma_wait<0>();
 #pragma unroll
   for (int f = 0; f < T::kFragments; ++f) wgmma_pin(as_one_array(d[f]));
   if (!T::kMayHaveNoKTile || k_tiles != 0) release_stage<kPipelineOf<kConfig>>(smem, previous);
+}
+
+// The mainloop of one tile whose k-slices are summed by themselves: their borders, and the order in
+// which their sums are added, are those of a split-K cluster of as many CTAs, so the bits are.
+template <const GemmSm90Config& kConfig, class Overlap>
+CATENARY_DEVICE void sliced_mainloop(typename GemmSm90Traits<kConfig>::Accumulators& d, u32 smem,
+                                     u32 warpgroup, const KTileRange& range,
+                                     typename GemmSm90Traits<kConfig>::State& state,
+                                     Overlap overlap) {
+  using T = GemmSm90Traits<kConfig>;
+  static_assert(!T::kMayHaveNoKTile && !kConfig.promotes(), "every slice has k-tiles");
+  constexpr u32 kSlices = kConfig.schedule.sum_slices;
+  const u32 k_tiles = static_cast<u32>(range.end - range.begin);
+  const u32 row = T::kPingPong ? 0 : warpgroup * kConfig.warpgroup_m();
+  clear_accumulators(d);
+#pragma unroll 1
+  for (u32 slice = 0; slice < kSlices; ++slice) {
+    const auto border = [&](u32 i) {
+      return static_cast<u32>(static_cast<u64>(k_tiles) * i / kSlices);
+    };
+    typename T::Accumulators sums;
+    const u32 previous =
+        issue_k_tiles<kConfig>(sums, smem, row, border(slice), border(slice + 1), k_tiles, state);
+    if (slice + 1 == kSlices) pass_order<kConfig>(smem, warpgroup);
+    wgmma_wait<0>();
+    release_stage<kPipelineOf<kConfig>>(smem, previous);
+#pragma unroll
+    for (int f = 0; f < T::kFragments; ++f) {
+      wgmma_pin(as_one_array(sums[f]));
+#pragma unroll
+      for (int a = 0; a < T::kAccumulators; ++a) {
+#pragma unroll
+        for (int i = 0; i < kConfig.tile.block_n / 2; ++i) {
+          const float sum = sums[f][a][i];
+          d[f][a][i] = slice == 0 ? sum : d[f][a][i] + sum;
+        }
+      }
+    }
+  }
+  overlap();
 }
 
 // The mainloop of one tile where sums are promoted: the tensor cores sum a part (one fragment of A
@@ -245,6 +295,8 @@ CATENARY_DEVICE void mainloop(typename GemmSm90Traits<kConfig>::Accumulators& d,
                               const TileScales<kConfig>& scales, Overlap overlap) {
   if constexpr (kConfig.promotes()) {
     PromotedMainloop<kConfig>::run(d, smem, warpgroup, range, state, scales, overlap);
+  } else if constexpr (kConfig.schedule.sum_slices > 1) {
+    sliced_mainloop<kConfig>(d, smem, warpgroup, range, state, overlap);
   } else {
     plain_mainloop<kConfig>(d, smem, warpgroup, range, state, overlap);
   }

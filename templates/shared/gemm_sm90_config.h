@@ -25,6 +25,9 @@ struct GemmSm90Schedule {
   // partials and exit; an SM holds ctas_per_sm of them.
   i32 cluster_k = 0;
   i32 ctas_per_sm = 1;
+  // > 1, of persistent CTAs: k-slices of a tile, which a CTA sums by themselves and adds in
+  // ascending order, as the CTAs of a split-K cluster do.
+  i32 sum_slices = 1;
   i32 split_k = 1;       // > 1: the split's number is the dimension before the batch dimensions
   i32 tile_swizzle = 8;  // tiles of M that share one sweep over N, for L2 reuse
   constexpr bool operator==(const GemmSm90Schedule&) const = default;
@@ -116,10 +119,15 @@ struct GemmSm90Config {
     if (!schedule.ping_pong && schedule.consumers > 1) return 1;
     return registers_with(2) <= most_mainloop_registers() ? 2 : 1;
   }
-  constexpr i32 mainloop_registers() const { return registers_with(partial_sets()); }
-  // The most of these that leave a thread enough for the rest of a promoting mainloop. setmaxnreg
-  // gives the mma warpgroups of persistent CTAs the registers of the load warpgroup.
+  // Are partial sums added to others in registers?
+  constexpr bool adds_partials() const { return promotes() || schedule.sum_slices > 1; }
+  constexpr i32 mainloop_registers() const {
+    return schedule.sum_slices > 1 ? 2 * accumulator_registers() : registers_with(partial_sets());
+  }
+  // The most of these that leave a thread enough for the rest of a mainloop that adds partial sums.
+  // setmaxnreg gives the mma warpgroups of persistent CTAs the registers of the load warpgroup.
   constexpr i32 most_mainloop_registers() const {
+    if (schedule.sum_slices > 1) return 160;  // more leave an epilogue too few
     if (schedule.cluster_k != 0)
       return schedule.ctas_per_sm > 1 ? 64 : schedule.consumers > 1 ? 96 : 192;
     return schedule.consumers == 3 ? 96 : 192;

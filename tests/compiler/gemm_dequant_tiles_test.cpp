@@ -154,7 +154,7 @@ TEST_CASE("every layer has candidates, which hold N and K and fit the target") {
         check_registers(c);
         CHECK(candidate.min_ctas == c.schedule.ctas_per_sm);
         CHECK(candidate.predicted.us > 0);
-        CHECK(candidate.sums == SumOrder::kOther);
+        CHECK(candidate.sums == SumOrder());
       }
     }
   }

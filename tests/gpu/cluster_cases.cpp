@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `gemm_sm90` in clusters of four and eight CTAs, which share A along rows and B along columns, and
-// with pairs of subtiles stored at a time.
+// `gemm_sm90` in clusters of four and eight CTAs, which share A along rows and B along columns,
+// with pairs of subtiles stored at a time, and with k-slices that a CTA sums by themselves.
 #include <fmt/format.h>
 
 #include "tests/gpu/sm90_cases.h"
@@ -70,6 +70,15 @@ std::vector<WrittenCase> cluster_cases() {
       forced_sm90("stores in pairs, 168 columns", dense_chain(400, 1336, 520), "128x168x64p2s5"),
       forced_sm90("256 x 160", dense_chain(1100, 1544, 520), "256x160x64g2s4"),
       forced_sm90("256 x 144, M clusters", dense_chain(1100, 1288, 1096), "256x144x64g2s4c2"),
+      forced_sm90("sums of 2 k-slices", dense_chain(1100, 1544, 1096), "128x128x64g2s6z2"),
+      forced_sm90("sums of 3 k-slices, ping-pong", dense_chain(520, 776, 1104), "64x128x64p2s8z3"),
+      forced_sm90("sums of 4 k-slices, M clusters", dense_chain(1100, 1544, 5560),
+                  "128x160x64g2s5c2z4"),
+      forced_sm90("sums of 2 k-slices, dual GEMM", kDual, "128x64x64g2s6z2"),
+      forced_sm90("sums of 2 k-slices, residual", kResidual, "128x128x64g2s5z2"),
+      forced_sm90("sums of 8 k-slices, groups", kBatched, "64x64x64g1s8z8"),
+      forced_sm90("sums of 2 k-slices, M-major A", dense_chain(1032, 776, 1096, "km"),
+                  "128x128x64g2s6z2"),
       forced_sm90("clusters of 2 x 2, residual", kResidual, "128x128x64p2s5c2n2"),
       forced_sm90("clusters of 2 x 2, fp8", kFp8, "128x128x128p2s6c2n2"),
       {"clusters of 4 x 1, symbol",

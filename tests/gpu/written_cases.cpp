@@ -185,6 +185,14 @@ const std::vector<WrittenCase>& written_cases() {
 
 const std::vector<WrittenCase>& sanitizer_cases() {
   static const std::vector<WrittenCase> others = {
+      {"k-slices",
+       "chain a(input x: bf16[136, 456], weight w: bf16[136, 456]) {\n"
+       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+       {},
+       {},
+       0,
+       "64x64x64p2s8z3",
+       "gemm_sm90"},
       {"rows reduced",
        "chain a(input x: bf16[136, 72], weight w: bf16[3, 64, 72]) {\n"
        "  h = contract \"mk,jck->mjc\"(x, w)\n  s = reduce_max \"mjc->mj\"(abs(h))\n"

@@ -164,6 +164,72 @@ TEST_CASE("every row of 64 has the same bits at M = 1 to 64 and at 4096, asked f
   }
 }
 
+namespace {
+
+// The results of the first `rows` rows of x by a layer with one weight, or with two.
+std::vector<float> first_rows(const ctn::Executable& layer, const std::vector<std::uint16_t>& x,
+                              const std::vector<std::vector<std::uint16_t>>& weights,
+                              std::int64_t rows, std::int64_t terms, std::int64_t columns) {
+  const ctn::Buffer dx(0, std::vector<std::uint16_t>(x.begin(), x.begin() + rows * terms));
+  const ctn::Buffer dy(0, rows * columns * 4), workspace(0, layer.workspace_bytes());
+  std::vector<ctn::Buffer> held;
+  std::vector<void*> arguments = {dx.get()};
+  for (const auto& weight : weights) arguments.push_back(held.emplace_back(0, weight).get());
+  arguments.push_back(dy.get());
+  const ctn::Stream stream(0);
+  layer.launch(stream.get(), arguments, {.symbol = rows, .workspace = workspace.get()});
+  std::vector<float> y(rows * columns);
+  dy.download(y.data());
+  return y;
+}
+
+}  // namespace
+
+// Few columns and a long K: the CTAs of a cluster have k-slices where M is small; persistent CTAs
+// add the sums of the same slices. 51 k-tiles do not divide by four.
+TEST_CASE("k-slices of a cluster and of one CTA have the same bits") {
+  setenv("CATENARY_DEVICE", "sim", 1);
+  constexpr std::int64_t kLong = 3264, kNarrow = 136, kRows = 200;
+  const std::string dual =
+      "weight v: bf16[136, 3264]) {\n"
+      "  y = mul(silu(contract \"mk,nk->mn\"(x, w)), contract \"mk,nk->mn\"(x, v))\n";
+  const std::string one = "weight b: bf16[136]) {\n  y = add(contract \"mk,nk->mn\"(x, w), b)\n";
+  const auto prepare = [&](bool is_dual, const char* tile) {
+    ctn_engine_options options{};
+    options.struct_size = sizeof options;
+    options.force_tile = tile;
+    const ctn::Engine engine(options);
+    return engine.prepare(
+        ctn::Chain::parse("chain c[M in 1..200] batch_invariant(input x: bf16[M, 3264],\n"
+                          "    weight w: bf16[136, 3264], " +
+                          (is_dual ? dual : one) + "  return y: f32 }"),
+        0);
+  };
+  for (const bool is_dual : {false, true}) {
+    CAPTURE(is_dual);
+    const std::vector<std::uint16_t> x = bf16_numbers(kRows * kLong, 5);
+    const std::vector<std::vector<std::uint16_t>> weights = {
+        bf16_numbers(kNarrow * kLong, 6), bf16_numbers(is_dual ? kNarrow * kLong : kNarrow, 7)};
+    const ctn::Executable planned = prepare(is_dual, nullptr);
+    CHECK(planned.compiled().explain().find("cluster split-K 4") != std::string::npos);
+    const std::vector<float> all = first_rows(planned, x, weights, kRows, kLong, kNarrow);
+    for (const std::int64_t rows : {1, 9, 64, 65, 129}) {
+      CAPTURE(rows);
+      const std::vector<float> some = first_rows(planned, x, weights, rows, kLong, kNarrow);
+      CHECK(std::equal(some.begin(), some.end(), all.begin()));
+    }
+    // A dual tile has so many columns of each weight.
+    const char* large = is_dual ? "128x64x64g2s6z4" : "128x128x64g2s6z4";
+    const char* ping_pong = is_dual ? "64x64x64p2s8z4" : "64x128x64p2s8z4";
+    for (const char* tile : {"64x64x64g1s8z4", large, ping_pong}) {
+      CAPTURE(tile);
+      const ctn::Executable forced = prepare(is_dual, tile);
+      CHECK(forced.compiled().explain().find("sums of 4 k-slices") != std::string::npos);
+      CHECK(first_rows(forced, x, weights, kRows, kLong, kNarrow) == all);
+    }
+  }
+}
+
 TEST_CASE("a ragged row has the same bits whatever the sizes of the groups") {
   setenv("CATENARY_DEVICE", "sim", 1);
   const ctn::Engine engine;

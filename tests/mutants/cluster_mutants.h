@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutants of clusters of M x N in `gemm_sm90`: which CTAs share a tile.
+// Mutants of clusters of M x N in `gemm_sm90`: which CTAs share a tile. And of k-slices that a CTA
+// sums by themselves.
 #pragma once
 
 #include "tests/mutants/mutant.h"
@@ -8,7 +9,37 @@ namespace catenary::testing {
 
 inline constexpr const char* kSm90Clusters = "sm90 gemm, clusters of 2 x 2";
 
+inline constexpr const char* kSm90Slices = "sm90 gemm, k-slices";
+
 inline constexpr Mutant kClusterMutants[] = {
+    {.name = "sm90_last_slice_only",
+     .planted = "the sum of a k-slice takes the place of those before",
+     .base = kSm90Slices,
+     .file = "kernels/gemm_sm90_mainloop.cuh",
+     .text = "d[f][a][i] = slice == 0 ? sum : d[f][a][i] + sum;",
+     .in_place = "d[f][a][i] = sum;",
+     .faults = "mismatch"},
+    {.name = "sm90_slice_not_released",
+     .planted = "the last stage of a k-slice is not released",
+     .base = kSm90Slices,
+     .file = "kernels/gemm_sm90_mainloop.cuh",
+     .text = "    wgmma_wait<0>();\n    release_stage<kPipelineOf<kConfig>>(smem, previous);\n",
+     .in_place = "    wgmma_wait<0>();\n",
+     .faults = "deadlock"},
+    {.name = "sm90_slice_added_early",
+     .planted = "a k-slice is added while its last MMAs run",
+     .base = kSm90Slices,
+     .file = "kernels/gemm_sm90_mainloop.cuh",
+     .text = "    wgmma_wait<0>();\n    release_stage<kPipelineOf<kConfig>>(smem, previous);\n",
+     .in_place = "    release_stage<kPipelineOf<kConfig>>(smem, previous);\n",
+     .faults = "race copy_in_flight"},
+    {.name = "sm90_slice_keeps_the_one_before",
+     .planted = "the first MMA of a k-slice adds to the sums of the one before",
+     .base = kSm90Slices,
+     .file = "kernels/gemm_sm90_mainloop.cuh",
+     .text = "T::kMayHaveNoKTile || k_tile != begin);",
+     .in_place = "T::kMayHaveNoKTile || k_tile != 0);",
+     .faults = "mismatch"},
     {.name = "sm90_released_in_own_row_only",
      .planted = "a stage is not released in the CTAs that load its B",
      .base = kSm90Clusters,

@@ -75,7 +75,7 @@ std::optional<Candidate> as_candidate(const GemmDequantProblem& problem, const T
                    predict_gemm_dequant(problem, target, c, ctas),
                    describe(c, ctas),
                    "",
-                   SumOrder::kOther};
+                   SumOrder()};
 }
 
 // A CTA's row tiles follow from slices of N, where the name has them, and else the slices from

@@ -211,7 +211,7 @@ Candidate gemm_sm80_candidate(GemmSm80Config config, const ContractionProblem& p
   candidate.text = describe(config, candidate.min_ctas);
   config.schedule.trigger_early = triggers_early(problem, target, config);
   candidate.config = config;
-  if (config.schedule.split_k == 1) candidate.sums = SumOrder::kAscending;
+  if (config.schedule.split_k == 1) candidate.sums.kind = SumOrder::Kind::kAscending;
   return candidate;
 }
 

@@ -82,8 +82,8 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   if (c.schedule.ping_pong && c.accumulator_registers() > kMostOfPingPong) {
     return fmt::format("has ping-pong warpgroups with {} accumulators", c.accumulator_registers());
   }
-  if (c.promotes() && c.mainloop_registers() > c.most_mainloop_registers()) {
-    return fmt::format("needs {} accumulators and sums of a k-tile", c.mainloop_registers());
+  if (c.adds_partials() && c.mainloop_registers() > c.most_mainloop_registers()) {
+    return fmt::format("needs {} accumulators and sums of a part of K", c.mainloop_registers());
   }
   if (const i32 blocks = c.scale_blocks().most; c.block_scaled && blocks > 2) {
     return fmt::format("has columns of {} blocks of {} that share scales, the limit is 2", blocks,
@@ -127,18 +127,28 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
   return reject_boxes(c);
 }
 
-// A forced name may ask for any depth of the ring.
-int forced_stages(const std::string& name, int most) {
-  const size_t at = name.rfind('s');
-  int stages = most;
-  if (at != std::string::npos) llvm::StringRef(name).substr(at + 1).consumeInteger(10, stages);
-  return stages;
+// The number after the last `letter` of a tile's name; `otherwise`: there is none.
+int number_after(const std::string& name, char letter, int otherwise) {
+  const size_t at = name.rfind(letter);
+  int number = otherwise;
+  if (at != std::string::npos) llvm::StringRef(name).substr(at + 1).consumeInteger(10, number);
+  return number;
+}
+
+// K-slices that persistent CTAs sum by themselves: those that the order of sums has, or that a
+// forced name asks for.
+int sum_slices(const ContractionProblem& problem, const TileRequest& request,
+               const GemmSm90Config& base) {
+  const int slices = request.tile.empty() ? request.sum_slices : number_after(request.tile, 'z', 1);
+  const bool can = base.ragged.kind == Ragged::kNone && !base.promotes() &&
+                   slices <= problem.k_tiles(base.block_k());
+  return can ? std::max(slices, 1) : 1;
 }
 
 bool wanted_split(const ContractionProblem& problem, const Target& target, const GemmSm90Config& c,
                   int split, const TileRequest& request) {
   if (request.split_k > 0) return split == request.split_k;
-  if (split == 1 || c.schedule.cluster_k != 0) return split == 1;
+  if (split == 1 || c.schedule.cluster_k != 0 || c.schedule.sum_slices > 1) return split == 1;
   const i64 steps = problem.k_tiles(c.block_k());
   return c.ragged.kind == Ragged::kNone && c.space.m.scale == 0 && c.space.n.scale == 0 &&
          gemm_sm90_output_tiles(problem, c) * split <= 2 * target.sm_count && steps >= 4 * split;
@@ -213,6 +223,7 @@ std::string describe(const GemmSm90Config& c, bool transposed) {
     clusters = fmt::format(", N clusters of {}", s.cluster_n);
   }
   if (s.cluster_k > 1) clusters += fmt::format(", cluster split-K {}", s.cluster_k);
+  if (s.sum_slices > 1) clusters += fmt::format(", sums of {} k-slices", s.sum_slices);
   if (s.cluster_k > 0) clusters += s.ctas_per_sm > 1 ? ", 2 CTAs per SM" : ", 1 CTA per SM";
   return fmt::format(
       "tile {}x{}x{}{}, {} {} warpgroups, {} stages{}, {} KiB shared{}{}{}", c.tile.block_m,
@@ -271,12 +282,14 @@ void fit_persistent(GemmSm90Config& config, const Target& target) {
 
 std::string tile_name(const GemmSm90Config& c, bool transposed) {
   const GemmSm90Schedule& s = c.schedule;
-  return fmt::format("{}x{}x{}{}{}s{}{}{}{}{}{}", c.tile.block_m, c.tile.block_n, c.block_k(),
+  return fmt::format("{}x{}x{}{}{}s{}{}{}{}{}{}{}", c.tile.block_m, c.tile.block_n, c.block_k(),
                      s.ping_pong ? "p" : "g", s.consumers, c.tile.stages,
                      s.cluster_m > 1 ? fmt::format("c{}", s.cluster_m) : "",
                      s.cluster_n > 1 ? fmt::format("n{}", s.cluster_n) : "",
                      s.cluster_k > 0 ? fmt::format("k{}", s.cluster_k) : "",
-                     s.cluster_k > 0 && s.ctas_per_sm == 1 ? "w" : "", transposed ? "t" : "");
+                     s.cluster_k > 0 && s.ctas_per_sm == 1 ? "w" : "",
+                     s.sum_slices > 1 ? fmt::format("z{}", s.sum_slices) : "",
+                     transposed ? "t" : "");
 }
 
 Candidate gemm_sm90_candidate(const GemmSm90Config& config, const ContractionProblem& problem,
@@ -290,7 +303,10 @@ Candidate gemm_sm90_candidate(const GemmSm90Config& config, const ContractionPro
   candidate.rejected = reject(target, config);
   // A batch-invariant order is that of D's own rows: transposed MMAs are not proven to give its
   // bits.
-  if (config.k_slices() == 1 && !problem.transposed) candidate.sums = SumOrder::kAscendingWgmma;
+  if (config.schedule.split_k == 1 && !problem.transposed) {
+    candidate.sums = {SumOrder::Kind::kAscendingWgmma,
+                      config.k_slices() * config.schedule.sum_slices};
+  }
   return candidate;
 }
 
@@ -309,13 +325,15 @@ std::vector<Candidate> gemm_sm90_candidates(const GemmSm90Config& base,
     }
     candidates.push_back(gemm_sm90_candidate(config, problem, target));
   };
+  const int slices = sum_slices(problem, request, base);
   GemmSm90Config few = base;
   few.tile.a_rows =
       static_cast<i32>(std::clamp<i64>(ceil_div(problem.size.m, 8) * 8, 8, kMaxBlockM));
   for (const GemmSm90Shape& shape :
        gemm_sm90_shapes_of(base, problem, target, !request.tile.empty())) {
     GemmSm90Config whole = with_shape(few, shape, target);
-    whole.tile.stages = forced_stages(request.tile, whole.tile.stages);
+    whole.tile.stages = number_after(request.tile, 's', whole.tile.stages);
+    if (shape.cluster_k == 0) whole.schedule.sum_slices = slices;
     for (const int split : split_factors(problem, target, whole)) add(whole, split);
   }
   return candidates;

@@ -200,7 +200,9 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
     counts.units_per_sm =
         static_cast<double>(persistent_rounds(tiles, clustered_sms / c.cluster_ctas()));
   }
-  counts.k_tiles = std::max<double>(ceil_div(problem.k_tiles(c.block_k()), c.k_slices()), 1);
+  // The last MMAs of a slice are waited for, which takes about a k-tile.
+  counts.k_tiles = std::max<double>(ceil_div(problem.k_tiles(c.block_k()), c.k_slices()), 1) +
+                   (c.schedule.sum_slices - 1);
   counts.stages = c.tile.stages;
   counts.mma_flop = 2.0 * c.tile.block_m * c.tile.block_n * c.block_k() * c.num_accumulators();
   counts.smem_clocks = smem_clocks(c);

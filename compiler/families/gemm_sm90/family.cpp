@@ -32,6 +32,7 @@ Fields fields_of(const GemmSm90Schedule& s) {
   fields.add_unless_default("cluster_n", s.cluster_n, d.cluster_n);
   fields.add_unless_default("cluster_k", s.cluster_k, d.cluster_k);
   fields.add_unless_default("ctas_per_sm", s.ctas_per_sm, d.ctas_per_sm);
+  fields.add_unless_default("sum_slices", s.sum_slices, d.sum_slices);
   fields.add("split_k", s.split_k).add("tile_swizzle", s.tile_swizzle);
   return fields;
 }

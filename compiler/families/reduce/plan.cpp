@@ -305,7 +305,7 @@ void bind(Reduction& r) {
 }
 
 // Kernels in parts are taken if their time is below this fraction of one kernel's.
-constexpr double kSplitGain = 0.9;
+constexpr double kSplitGain = 0.7;
 
 double predicted_us(const PlannedGroup& planned) {
   double us = 0;

@@ -284,7 +284,7 @@ std::optional<Candidate> as_candidate(const SkinnyProblem& problem, const Target
                    predict_skinny(problem, target, config, min_ctas),
                    describe(config, min_ctas),
                    "",
-                   SumOrder::kOther};
+                   SumOrder()};
 }
 
 // N in slices, for as many CTAs as the SMs or a multiple of that, or as clusters fit at once: the

@@ -28,7 +28,7 @@ struct SkinnyProblem {
   int parts = 1;           // contractions side by side, each with slices of its own
   i64 m = 0;               // largest; of ragged groups, the mean
   int passes = 0;          // over the rows of X before the product (FormedPrograms)
-  double formed_ops = 0;   // instructions of those and of X itself, for each element of the rows
+  double row_ops = 0;      // instructions for each element of X that is formed, scaled or squared
   i64 weight_bytes = 0;    // that are read
   i64 epilogue_bytes = 0;  // tensors of the epilogue, each once
   double epilogue_flops = 0;

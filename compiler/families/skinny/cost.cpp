@@ -10,17 +10,27 @@
 namespace catenary {
 namespace {
 
-// Latencies for the parts of X, one after the other, and for the sums of warps with more K (RESULTS
-// model-17). Each further round of CTAs forms X anew: no other part is computed while one is loaded
-// (RESULTS skinny-116).
-double stream_waits(const SkinnyProblem& problem, const SkinnyConfig& c, double rounds) {
-  constexpr double kPart = 0.08, kHalfOfWarps = 0.1, kFormedPart = 0.27;
+// Latencies for the parts of X, one after the other, for the sums of warps with more K (RESULTS
+// model-17) and for those of the squares of X (RESULTS skinny-123).
+double stream_waits(const SkinnyConfig& c) {
+  constexpr double kPart = 0.08, kHalfOfWarps = 0.1, kSquares = 0.41;
   constexpr double kMostWarps = 16;
-  const double tiles = c.tile.columns / 8;
-  const double formed =
-      c.formed.used ? kFormedPart * tiles * tiles * (1 + problem.passes) * (rounds - 1) : 0;
-  return kPart * (c.loads.x_chunks - 1) + formed * c.loads.x_chunks +
+  return kPart * (c.loads.x_chunks - 1) + (c.row_squares ? kSquares : 0) +
          kHalfOfWarps * std::max(std::log2(kMostWarps / c.tile.warps_k), 0.0);
+}
+
+// A round of CTAs whose warps form their rows of X, multiply them by a gain or sum their squares,
+// between the loads and the MMAs: instructions of one warp, which others do not hide, and latencies
+// of the passes (RESULTS skinny-123).
+double norm_us(const SkinnyProblem& problem, const SkinnyConfig& c, const Target& target) {
+  constexpr double kClocks = 2.3;  // of an instruction
+  constexpr double kPass = 0.54;
+  if (problem.row_ops == 0) return 0;
+  const double elements = static_cast<double>(problem.m * c.most_slice_blocks()) * 128 /
+                          c.space.element_bytes() / (32 * c.tile.warps_k);
+  const double latencies = c.formed.used ? kPass * (1 + problem.passes) : 0;
+  return problem.row_ops * elements * kClocks / (target.clock_ghz * 1e3) +
+         latencies * rates_of(target).latency_us;
 }
 
 }  // namespace
@@ -44,23 +54,20 @@ Prediction predict_skinny(const SkinnyProblem& problem, const Target& target, co
   const double even = counts.units / target.sm_count;
   counts.units_per_sm = counts.early_weights ? std::max(even, 1.0) : std::ceil(even);
   counts.k_tiles = counts.stages = k_blocks;
-  counts.stream_waits = stream_waits(problem, c, std::ceil(counts.units_per_sm / counts.resident));
+  counts.stream_waits = stream_waits(c);
+  counts.round_us = norm_us(problem, c, target);
   counts.hidden_start = counts.early_weights ? kHiddenStart : 0;
   counts.splits_lines = c.k_step() == 1;
   counts.l2_bytes =
       (c.rows() * c.num_accumulators() * line_share(c.w.stride_row * c.space.element_bytes()) +
        rows) *
       128;
-  // Every CTA forms its K of all rows, with 128 lanes a clock.
-  counts.passes = problem.passes;
-  counts.stream_clocks = problem.formed_ops * static_cast<double>(problem.m) * k_blocks * 128 /
-                         c.space.element_bytes() * c.tile.warps_n / 128;
   // No limit of fewer rows.
   if (c.tile.columns > kSkinnyRows) {
     const Rates rates = rates_of(target);
     const double flop = 2.0 * c.rows() * c.num_accumulators() * c.tile.columns * k_blocks * 128 /
                         c.space.element_bytes();
-    counts.stream_clocks += flop / (rates.mma * rates.mma_sync) * target.clock_ghz * 1e3;
+    counts.stream_clocks = flop / (rates.mma * rates.mma_sync) * target.clock_ghz * 1e3;
   }
   counts.register_bytes = c.tile.warps_n * rows * k_blocks * 128;
   if (c.schedule.cluster_k > 1) {

@@ -98,11 +98,14 @@ SkinnyProblem make_problem(const ContractionProblem& p) {
   problem.batch *= occupied_groups(p);
   problem.parts = p.num_parts();
   problem.m = rows_of_x(p);
+  constexpr double kMultiplied = 3;  // an element is widened, multiplied, and added or rounded
+  if (p.row_squares) problem.row_ops += kMultiplied;
+  if (p.gain) problem.row_ops += kMultiplied;
   if (p.formed) {
     problem.passes = static_cast<int>(p.formed->passes.size());
-    problem.formed_ops = element_ops(p.formed->values);
+    problem.row_ops = element_ops(p.formed->values);
     for (const FormedPrograms::Pass& pass : p.formed->passes)
-      problem.formed_ops += element_ops(pass.terms);
+      problem.row_ops += element_ops(pass.terms);
   }
   for (const ContractionOperand& b : p.b) problem.weight_bytes += b.bytes;
   problem.epilogue_bytes = p.bytes() - problem.weight_bytes;

@@ -177,7 +177,7 @@ std::optional<Candidate> as_candidate(const SkinnyDequantProblem& problem, const
                    predict_dequant(problem, target, c, ctas),
                    describe(c, ctas),
                    "",
-                   SumOrder::kOther};
+                   SumOrder()};
 }
 
 // The ring of X: all of the warp's X where that is a small part of the shared memory of an SM, else
