@@ -91,8 +91,7 @@ class Explainer {
         out += fmt::format("\nbucket {}: {} in {}..{}, figures at {} = {}\n", b, symbol()->name,
                            bucket.lo, bucket.hi, symbol()->name, bucket.hi);
       }
-      if (bucket.algebraic) out += "\nalgebraic form of norms\n";
-      for (const std::string& what : bucket.rewritten) line(out, "", what);
+      out += form_text(bucket);
       for (size_t k = 0; k < bucket.kernels.size(); ++k) out += kernel_text(bucket, k);
       if (!bucket.kept_apart.empty()) out += "\nkept apart\n";
       for (const std::string& why : bucket.kept_apart) line(out, "", why);
@@ -110,7 +109,11 @@ class Explainer {
                           {"predicted_us", predicted_us(bucket)},
                           {"kernels", std::move(kernels)},
                           {"kept_apart", json::Array(bucket.kept_apart)}};
-      if (bucket.algebraic) object["algebraic"] = json::Array(bucket.rewritten);
+      if (bucket.form >= 0) {
+        const ChainForm& form = plan_.forms[bucket.form];
+        object[form.algebraic ? "algebraic" : "rounded"] = json::Array(form.rewritten);
+        if (form.algebraic && form.rounded) object["rounded"] = true;
+      }
       buckets.push_back(std::move(object));
     }
     json::Value range = nullptr;
@@ -144,8 +147,20 @@ class Explainer {
   // a sum.
   int fix_ups() const { return static_cast<int>(last().kernels.size()) - plan_.fused_kernels; }
 
+  // What differs from the chain as it is written.
+  std::string form_text(const PlanBucket& bucket) const {
+    if (bucket.form < 0) return "";
+    const ChainForm& form = plan_.forms[bucket.form];
+    std::string out = form.algebraic && form.rounded
+                          ? "\nalgebraic form of norms, rounded weights\n"
+                      : form.algebraic ? "\nalgebraic form of norms\n"
+                                       : "\nrounded weights\n";
+    for (const std::string& what : form.rewritten) line(out, "", what);
+    return out;
+  }
+
   std::vector<std::string> names(const PlanBucket& bucket, const KernelPlan& kernel) const {
-    const VerifiedChain& chain = bucket.algebraic ? *plan_.form : chain_;
+    const VerifiedChain& chain = chain_of(chain_, plan_, bucket);
     std::vector<std::string> result;
     for (ValueId id : kernel.values) result.push_back(chain.value(id).name);
     return result;
@@ -155,12 +170,13 @@ class Explainer {
     const Target& t = plan_.target;
     std::string out;
     line(out, "chain",
-         fmt::format("{}: {}, {}, {}{}{}", chain_.chain().name,
+         fmt::format("{}: {}, {}, {}{}{}{}", chain_.chain().name,
                      counted(chain_.parameters().size(), "parameter"),
                      counted(chain_.num_values() - chain_.parameters().size(), "value"),
                      counted(chain_.chain().outputs.size(), "output"),
                      chain_.chain().batch_invariant ? ", batch-invariant" : "",
-                     chain_.chain().algebraic_norms ? ", algebraic norms" : ""));
+                     chain_.chain().algebraic_norms ? ", algebraic norms" : "",
+                     chain_.chain().rounded_weights ? ", rounded weights" : ""));
     line(out, "target",
          fmt::format("{} ({}): {} SMs at {:.2f} GHz, {:.0f} GB/s, {:.0f} TFLOP/s bf16, {} L2",
                      t.name, t.arch, t.sm_count, t.clock_ghz, t.dram_gbs, t.tensor_tflops,

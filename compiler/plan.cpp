@@ -8,8 +8,8 @@
 
 #include "compiler/families/binding.h"
 #include "compiler/limits.h"
-#include "ir/algebraic_norms.h"
 #include "ir/default_numerics.h"
+#include "ir/rounded_weights.h"
 
 namespace catenary {
 namespace {
@@ -43,6 +43,8 @@ Expected<PlannedGroup> plan_group(const GroupContext& context, i64 workspace_byt
   switch (context.group.kind) {
     case FusionGroup::Kind::kPointwise:
       return one(plan_pointwise(context));
+    case FusionGroup::Kind::kDequant:
+      return one(plan_dequantise(context));
     case FusionGroup::Kind::kReduction:
       return plan_reduce(context, workspace_bytes);
     case FusionGroup::Kind::kContraction:
@@ -165,9 +167,10 @@ Expected<Bucketed> plan_bucket(const VerifiedChain& chain, const Target& target,
   return result;
 }
 
-// How a chain, or its algebraic form, may be fused, with where its values are.
+// How a chain, or another form of it, may be fused, with where its values are.
 struct Variant {
   const VerifiedChain* chain = nullptr;
+  int form = -1;  // of Variants::forms
   FusionPlan fusion;
   MemoryMap memory;
   bool has_norms_inside() const { return fusion.has_norms_inside || fusion.has_formed_operands; }
@@ -175,12 +178,13 @@ struct Variant {
 
 struct Variants {
   std::vector<Variant> all;
-  // FusionPlan::kept_apart where operands are formed, of the chain as it is written.
+  // FusionPlan::kept_apart where operands are formed, of the first chain.
   std::vector<std::string> kept_apart;
-  // The algebraic form, where it is allowed and there is one, with AlgebraicForm's other members.
-  std::shared_ptr<const VerifiedChain> form;
-  std::vector<std::string> rewritten, not_rewritten;
-  bool has_form(size_t i) const { return form != nullptr && all[i].chain == form.get(); }
+  // The forms that are allowed beside the chain as it is written, and why others are not.
+  std::vector<ChainForm> forms;
+  std::vector<std::string> not_rewritten;
+  bool is_algebraic(size_t i) const { return all[i].form >= 0 && forms[all[i].form].algebraic; }
+  bool is_rounded(size_t i) const { return all[i].form >= 0 && forms[all[i].form].rounded; }
 };
 
 // Every combination of what may move into contractions. Where operands are formed, gains are
@@ -216,35 +220,49 @@ bool is_as_asked(const FusionOptions& options, const FusionPlan& fusion) {
          options.row_reductions == fusion.has_row_reductions;
 }
 
-void add_variants(const VerifiedChain& chain, const PlanOptions& options, Variants& variants) {
+// `form`: number of the chain among those of the variants; -1: it is the chain as written.
+void add_variants(const VerifiedChain& chain, int form, const PlanOptions& options,
+                  Variants& variants) {
+  const bool first = variants.all.empty();
   for (const FusionOptions& choice : fusion_choices(options)) {
     FusionPlan fusion = fuse_chain(chain, choice);
-    if (choice.formed_operands && !choice.row_reductions && variants.form == nullptr)
+    if (choice.formed_operands && !choice.row_reductions && first)
       variants.kept_apart = fusion.kept_apart;
     if (!is_as_asked(choice, fusion)) continue;
     MemoryMap memory = map_memory(chain, fusion);
-    variants.all.push_back({&chain, std::move(fusion), std::move(memory)});
+    variants.all.push_back({&chain, form, std::move(fusion), std::move(memory)});
   }
 }
 
-// Those of the chain as it is written come first; a kernel for each op is for comparison, and has
-// no other form. The result points to the chain.
-Variants fusion_variants(const VerifiedChain& chain, const PlanOptions& options) {
-  Variants variants;
-  add_variants(chain, options, variants);
-  if (!options.algebraic_norms || !options.fuse) return variants;
-  AlgebraicForm form = algebraic_form(chain);
-  if (options.batch_invariant && form.chain) {
+// With batch_invariant a row has one form for every M, and the prediction depends on M: norms are
+// as written, and weights are rounded. True: the chain as written is allowed.
+bool keep_one_form(Variants& variants) {
+  const auto is_algebraic = [](const ChainForm& form) { return form.algebraic; };
+  if (llvm::any_of(variants.forms, is_algebraic)) {
     variants.not_rewritten = {
         "norms are planned as written: with batch_invariant a row has one form for every M, and "
         "the prediction depends on M"};
-    return variants;
+    llvm::erase_if(variants.forms, is_algebraic);
   }
-  variants.rewritten = std::move(form.rewritten);
-  variants.not_rewritten = std::move(form.kept);
-  if (!form.chain) return variants;
-  variants.form = std::make_shared<const VerifiedChain>(std::move(*form.chain));
-  add_variants(*variants.form, options, variants);
+  if (variants.forms.empty()) return true;
+  variants.not_rewritten.emplace_back(
+      "weights are rounded: with batch_invariant a row has one form for every M, and the "
+      "prediction depends on M");
+  return false;
+}
+
+// Those of the chain as it is written come first; a kernel for each op is for comparison, and has
+// no algebraic form. The result points to the chain.
+Variants fusion_variants(const VerifiedChain& chain, const PlanOptions& options) {
+  Variants variants;
+  ChainForms forms =
+      other_forms(chain, options.algebraic_norms && options.fuse, chain.chain().rounded_weights);
+  variants.forms = std::move(forms.all);
+  variants.not_rewritten = std::move(forms.kept);
+  if (!options.batch_invariant || keep_one_form(variants))
+    add_variants(chain, -1, options, variants);
+  for (size_t i = 0; i < variants.forms.size(); ++i)
+    add_variants(*variants.forms[i].chain, static_cast<int>(i), options, variants);
   return variants;
 }
 
@@ -270,35 +288,38 @@ struct Fastest {
   }
 };
 
-// The fastest variants of three kinds: with a norm inside, with rows reduced in epilogues, of the
-// algebraic form.
+// The fastest variants of some kinds: with a norm inside, with rows reduced in epilogues, of the
+// algebraic form of norms, of rounded weights, of weights as written.
 struct FastestOfKinds {
-  Fastest inside, rows, algebraic;
+  Fastest inside, rows, algebraic, rounded, unrounded;
 
   template <class Result>
   void add(const Variants& variants, size_t i, const Result& result) {
     if (variants.all[i].has_norms_inside()) inside.add(result);
     if (variants.all[i].fusion.has_row_reductions) rows.add(result);
-    if (variants.has_form(i)) algebraic.add(result);
+    if (variants.is_algebraic(i)) algebraic.add(result);
+    (variants.is_rounded(i) ? rounded : unrounded).add(result);
   }
 };
 
-// What explain says of norms and row reductions in a bucket.
+// What explain says of norms, row reductions and weights in a bucket.
 void describe_choice(const Variants& variants, size_t chosen, const FastestOfKinds& fastest,
                      PlanBucket& bucket) {
   const double us = predicted_us(bucket);
-  bucket.algebraic = variants.has_form(chosen);
-  if (bucket.algebraic) bucket.rewritten = variants.rewritten;
+  bucket.form = variants.all[chosen].form;
+  const bool algebraic = variants.is_algebraic(chosen), rounded = variants.is_rounded(chosen);
   const auto say = [&](std::string why) {
     if (!why.empty()) bucket.kept_apart.push_back(std::move(why));
   };
   if (!variants.all[chosen].has_norms_inside()) {
-    if (!bucket.algebraic) bucket.kept_apart = variants.kept_apart;
+    if (!algebraic) bucket.kept_apart = variants.kept_apart;
     say(fastest.inside.why_not("the norm inside", us));
   }
   if (!variants.all[chosen].fusion.has_row_reductions)
     say(fastest.rows.why_not("rows reduced in the epilogue", us));
-  if (!bucket.algebraic) say(fastest.algebraic.why_not("the algebraic form of norms", us));
+  if (!algebraic) say(fastest.algebraic.why_not("the algebraic form of norms", us));
+  say(rounded ? fastest.unrounded.why_not("weights dequantised in the products", us)
+              : fastest.rounded.why_not("rounded weights", us));
   for (const std::string& why : variants.not_rewritten) say(why);
 }
 
@@ -308,19 +329,16 @@ Expected<Bucketed> plan_fastest(const Target& target, const PlanOptions& options
                                 const Variants& variants, std::pair<i64, i64> range,
                                 size_t& chosen) {
   std::optional<Bucketed> best;
-  Error first = Error::success();
+  ErrorReport first;
   FastestOfKinds fastest;
   for (size_t i = 0; i < variants.all.size(); ++i) {
     const Variant& variant = variants.all[i];
     Expected<Bucketed> planned =
         plan_bucket(*variant.chain, target, options, variant.fusion, variant.memory, range);
     if (!planned) {
-      Error error = planned.takeError();
-      if (i == 0) {
-        first = std::move(error);
-        continue;
-      }
-      fastest.add(variants, i, take_report(std::move(error)).message);
+      const ErrorReport refused = take_report(planned.takeError());
+      if (i == 0) first = refused;
+      fastest.add(variants, i, refused.message);
       continue;
     }
     const double us = predicted_us(planned->bucket);
@@ -329,14 +347,13 @@ Expected<Bucketed> plan_fastest(const Target& target, const PlanOptions& options
     best = std::move(*planned);
     chosen = i;
   }
-  if (!best) return first;
-  llvm::consumeError(std::move(first));
+  if (!best) return make_error_text(first.code, std::move(first.message), first.at);
   describe_choice(variants, chosen, fastest, best->bucket);
   return std::move(*best);
 }
 
 bool same_kernels(const PlanBucket& a, const PlanBucket& b) {
-  if (a.kernels.size() != b.kernels.size() || a.algebraic != b.algebraic) return false;
+  if (a.kernels.size() != b.kernels.size() || a.form != b.form) return false;
   for (size_t k = 0; k < a.kernels.size(); ++k) {
     if (!(a.kernels[k].config == b.kernels[k].config) ||
         a.kernels[k].beside != b.kernels[k].beside ||
@@ -391,7 +408,30 @@ void sum_up(const VerifiedChain& chain, Plan& plan, const Variant& chosen) {
   }
 }
 
+// Why the chain has no kernels. Where it would have some with rounded weights, that is the fix.
+Error refusal(const VerifiedChain& chain, const Target& target, const PlanOptions& options,
+              Error error) {
+  ErrorReport report = take_report(std::move(error));
+  const RoundedForm form = chain.chain().rounded_weights ? RoundedForm() : rounded_form(chain);
+  if (report.code == ErrorCode::kUnsupported && form.chain) {
+    Expected<Plan> rounded = make_plan(*form.chain, target, options);
+    if (rounded) {
+      report.message +=
+          "; or give the chain the word rounded_weights: its dequantised weights are then rounded "
+          "before they are multiplied";
+    } else {
+      llvm::consumeError(rounded.takeError());
+    }
+  }
+  return make_error_text(report.code, std::move(report.message), report.at);
+}
+
 }  // namespace
+
+const VerifiedChain& chain_of(const VerifiedChain& written, const Plan& plan,
+                              const PlanBucket& bucket) {
+  return bucket.form < 0 ? written : *plan.forms[bucket.form].chain;
+}
 
 Expected<Plan> make_plan(const VerifiedChain& chain, const Target& target,
                          const PlanOptions& given) {
@@ -407,11 +447,11 @@ Expected<Plan> make_plan(const VerifiedChain& chain, const Target& target,
   Plan plan;
   plan.target = target;
   const Variants variants = fusion_variants(chain, options);
-  plan.form = variants.form;
+  plan.forms = variants.forms;
   size_t chosen = 0;
   for (const auto& range : bucket_ranges(chain)) {
     auto planned = plan_fastest(target, options, variants, range, chosen);
-    if (!planned) return planned.takeError();
+    if (!planned) return refusal(chain, target, options, planned.takeError());
     plan.workspace_bytes = std::max(plan.workspace_bytes, planned->workspace_bytes);
     if (!plan.buckets.empty() && same_kernels(plan.buckets.back(), planned->bucket)) {
       planned->bucket.lo = plan.buckets.back().lo;

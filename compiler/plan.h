@@ -12,6 +12,7 @@
 #include "compiler/kernel_plan.h"
 #include "compiler/measured.h"
 #include "compiler/target.h"
+#include "ir/forms.h"
 
 namespace catenary {
 
@@ -27,15 +28,12 @@ struct PlanBucket {
   // Why norms keep kernels of their own, or their roundings where those may be dropped: one
   // sentence each.
   std::vector<std::string> kept_apart;
-  // Whether the kernels are those of Plan::form, and what differs there from the chain.
-  bool algebraic = false;
-  std::vector<std::string> rewritten = {};
+  int form = -1;  // of Plan::forms, whose kernels these are; -1: of the chain as written
 };
 
 struct Plan {
   Target target;
-  // The algebraic form of the chain, where it is allowed and there is one (ir/algebraic_norms.h).
-  std::shared_ptr<const VerifiedChain> form;
+  std::vector<ChainForm> forms;     // other ones of the chain that are allowed
   std::vector<PlanBucket> buckets;  // ascending, contiguous; one without a symbol
   i64 workspace_bytes = 0;          // largest over the buckets
   // Against running every op on its own: the bytes and flops of the unfused chain.
@@ -83,6 +81,10 @@ struct PlanOptions {
 // kUnsupported or kResourceLimit with the tightest limit when nothing fits.
 Expected<Plan> make_plan(const VerifiedChain& chain, const Target& target,
                          const PlanOptions& options = {});
+
+// The chain that the bucket's kernels compute.
+const VerifiedChain& chain_of(const VerifiedChain& written, const Plan& plan,
+                              const PlanBucket& bucket);
 
 // The bucket that `symbol` falls in (0 for a chain without one), or -1.
 int find_bucket(const Plan& plan, i64 symbol);

@@ -87,6 +87,9 @@ struct Chain {
   bool batch_invariant = false;
   // Norms before contractions may take their algebraic form (algebraic_norms.h).
   bool algebraic_norms = false;
+  // Dequantised weights may be rounded to the dtype of the operand that they are multiplied with
+  // (rounded_weights.h).
+  bool rounded_weights = false;
   std::vector<Value> values;  // parameters first, then ops in order
   std::vector<Output> outputs;
 

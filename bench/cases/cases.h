@@ -116,4 +116,10 @@ std::string linear_text(i64 m, i64 n, i64 k);
 // Does one of the comma-separated shell patterns match `name`? Without a pattern: true.
 bool matches(const std::string& name, const std::string& patterns);
 
+// The name and words of a chain with packed weights and `rows` rows. Above 64 the weights may be
+// rounded first, as those of `catenary.torch` are.
+inline std::string packed_chain_name(const std::string& name, i64 rows) {
+  return name + (rows > 64 ? " rounded_weights " : "");
+}
+
 }  // namespace catenary::bench

@@ -75,13 +75,14 @@ std::string activated(const Layer& l, const std::string& value) {
 }
 
 std::string chain_text(const Layer& l) {
-  std::string head = "input x: " + tensor_text(l, row_sizes(l, l.k));
+  const std::string name = l.packed ? packed_chain_name("layer", l.m) : "layer";
+  std::string head = fmt::format("chain {}(input x: {}", name, tensor_text(l, row_sizes(l, l.k)));
   const std::string ends =
       l.kind == Kind::kExperts ? fmt::format(", input ends: i32[{}]", l.groups) : "";
   const std::string_view type = dtype_text(l.dtype);
   if (l.epilogue == Epilogue::kSwiglu) {
     return fmt::format(
-        "chain layer({}, {}, {}{}) {{\n  g = {}\n  u = {}\n"
+        "{}, {}, {}{}) {{\n  g = {}\n  u = {}\n"
         "  y = mul(silu(g), u)\n  return y: {}\n}}\n",
         head, weight_text(l, "wg"), weight_text(l, "wu"), ends, contraction_text(l, "wg"),
         contraction_text(l, "wu"), type);
@@ -90,9 +91,9 @@ std::string chain_text(const Layer& l) {
   if (has_bias(l)) head += ", weight b: " + tensor_text(l, bias_sizes(l));
   const std::string product = contraction_text(l, "w");
   if (l.epilogue == Epilogue::kNone) {
-    return fmt::format("chain layer({}) {{\n  y = {}\n  return y: {}\n}}\n", head, product, type);
+    return fmt::format("{}) {{\n  y = {}\n  return y: {}\n}}\n", head, product, type);
   }
-  return fmt::format("chain layer({}) {{\n  h = {}\n  y = {}\n  return y: {}\n}}\n", head, product,
+  return fmt::format("{}) {{\n  h = {}\n  y = {}\n  return y: {}\n}}\n", head, product,
                      activated(l, "h"), type);
 }
 

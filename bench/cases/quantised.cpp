@@ -23,11 +23,11 @@ Case quantised_case(DType dtype, i64 m, const Layer& l) {
   c.name = fmt::format("{}/{}/bf16", dtype == DType::kI8 ? "int8" : "int4_g128", c.shape);
   c.group = "quantised";
   c.chain = fmt::format(
-      "chain quantised(input x: bf16[{0}, {1}], weight q: {2}[{3}, {1}] packed,\n"
+      "chain {6}(input x: bf16[{0}, {1}], weight q: {2}[{3}, {1}] packed,\n"
       "                weight s: bf16[{3}, {4}]) {{\n"
       "  w = dequant(q, s) block (1, {5})\n"
       "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16\n}}\n",
-      m, l.k, dtype_text(dtype), l.n, l.k / columns, columns);
+      m, l.k, dtype_text(dtype), l.n, l.k / columns, columns, packed_chain_name("quantised", m));
   c.flops = 2.0 * static_cast<double>(m) * l.n * l.k;
   c.m = m;
   c.n = l.n;

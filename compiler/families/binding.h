@@ -27,6 +27,8 @@ struct PlannedGroup {
 };
 
 Expected<KernelPlan> plan_pointwise(const GroupContext& context);
+// The group's accumulator is a dequantised weight of integers.
+Expected<KernelPlan> plan_dequantise(const GroupContext& context);
 // Two kernels where the terms are too many for the CTAs of one. `workspace_bytes`: as below.
 Expected<PlannedGroup> plan_reduce(const GroupContext& context, i64 workspace_bytes);
 // Asks every contraction family. `workspace_bytes`: what the bucket has so far.

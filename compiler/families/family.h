@@ -102,6 +102,7 @@ class ScopedFamily {
 
 // The families of groups without a contraction; `reduce` also adds the partial sums of split-K.
 const KernelFamily& pointwise_family();
+const KernelFamily& dequantise_family();
 const KernelFamily& reduce_family();
 
 }  // namespace catenary

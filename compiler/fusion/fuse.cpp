@@ -55,7 +55,10 @@ class Fuser {
   }
 
   FusionPlan run() {
-    if (fuse_) materialise_group_operands();
+    if (fuse_) {
+      place_dequantised();
+      materialise_group_operands();
+    }
     for (ValueId id = 0; id < chain_.num_values(); ++id) place(id);
     for (const Output& output : chain_.chain().outputs)
       materialise(output.value, "the caller wants");
@@ -84,11 +87,32 @@ class Fuser {
     }
   }
 
+  bool is_dequantised(ValueId id) const {
+    const Value& v = value(id);
+    return v.op == Op::kCast && value(v.operands[0].value).op == Op::kDequant;
+  }
+
+  // Casts of dequantised weights come first: they read only parameters, and contractions that share
+  // a kernel or a launch then find all of theirs.
+  void place_dequantised() {
+    for (ValueId id = 0; id < chain_.num_values(); ++id) {
+      if (is_dequantised(id)) add_dequantised(id);
+    }
+  }
+
+  void add_dequantised(ValueId id) {
+    const int group = add_group(
+        Kind::kDequant, id,
+        fmt::format("'{}' is a dequantised weight, which is stored as a matrix", value(id).name));
+    plan_.groups[group].accumulators.push_back(value(id).operands[0].value);
+    pending_group_.resize(plan_.groups.size());
+  }
+
   int add_group(Kind kind, ValueId first, std::string why) {
     FusionGroup group;
     group.kind = kind;
     group.shape.assign(shape(first).begin(), shape(first).end());
-    if (kind != Kind::kPointwise) {
+    if (kind == Kind::kContraction || kind == Kind::kReduction) {
       group.anchors.push_back({first, group.shape});
       group.accumulators.push_back(first);
     }
@@ -193,7 +217,7 @@ class Fuser {
     i64 most = 0;
     for (size_t g = 0; g < plan_.groups.size(); ++g) {
       const FusionGroup& group = plan_.groups[g];
-      if (!same_shape(group.shape, shape(id))) continue;
+      if (group.kind == Kind::kDequant || !same_shape(group.shape, shape(id))) continue;
       if (!knows_groups(static_cast<int>(g), id)) continue;
       const std::vector<bool> read = leaves_of(group.values, static_cast<int>(g));
       i64 shared = 0, added = 0;
@@ -318,6 +342,7 @@ class Fuser {
     if (takes_by_group(id)) store_group_operands(id);
     if (v.op == Op::kContract || is_reduction(v.op)) return place_anchor(id);
     const int latest = operands_group(v);
+    if (is_dequantised(id)) return add_dequantised(id);
     if (!fuse_) {
       add_group(Kind::kPointwise, id, "fusion is off");
       pending_group_.resize(plan_.groups.size());
@@ -326,12 +351,15 @@ class Fuser {
     if (latest < 0 && !takes_by_group(id)) return;  // recomputed where it is read
     const bool same = latest >= 0 && same_shape(plan_.groups[latest].shape, shape(id));
     const bool known = latest >= 0 && knows_groups(latest, id);
-    if (same && known && reads_in_place(id, latest)) return join(latest, id);
+    const bool dequant = latest >= 0 && plan_.groups[latest].kind == Kind::kDequant;
+    if (same && known && !dequant && reads_in_place(id, latest)) return join(latest, id);
     add_group(
         Kind::kPointwise, id,
         latest < 0 || !known
             ? fmt::format("'{}' takes an operand by the group of a row, which its kernel finds",
                           v.name)
+        : dequant
+            ? fmt::format("'{}' reads a dequantised weight, whose kernel computes no more", v.name)
         : same ? fmt::format("'{}' reads a value of the kernel before it in another order", v.name)
                : fmt::format("'{}' is {}, the kernel before it computes {}", v.name,
                              shape_text(shape(id)), shape_text(plan_.groups[latest].shape)));

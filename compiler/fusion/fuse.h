@@ -61,11 +61,12 @@ struct RowReductions {
 };
 
 struct FusionGroup {
-  enum class Kind : u8 { kPointwise, kContraction, kReduction };
+  // kDequant: a cast of a dequantised weight, which the group stores; it has nothing else.
+  enum class Kind : u8 { kPointwise, kContraction, kReduction, kDequant };
   Kind kind = Kind::kPointwise;
-  llvm::SmallVector<GroupAnchor, 2> anchors;  // a pointwise group has none
+  llvm::SmallVector<GroupAnchor, 2> anchors;  // of a contraction or a reduction
   // What each accumulator holds: the anchor; of a dual GEMM both; of contractions that are added
-  // into one accumulator their sum.
+  // into one accumulator their sum; of kDequant the dequantised weight.
   llvm::SmallVector<ValueId, 2> accumulators;
   std::vector<ValueId> values;       // computed here, in order, anchors included
   std::vector<GroupOutput> outputs;  // in order

@@ -307,6 +307,8 @@ GroupTensors build_group(const VerifiedChain& chain, const FusionPlan& fusion,
     if (anchor.ragged && i == 0)
       tensors.add_location(parameter_location(chain, anchor.ragged->ends));
   }
+  if (group.kind == FusionGroup::Kind::kDequant)
+    add_matrix(chain, memory, group.accumulators[0], tensors);
   if (group.gain) tensors.gain = tensors.add_location(location_of(chain, memory, group.gain->gain));
   if (group.formed) tensors.formed = build_formed(chain, fusion, memory, index, tensors);
   if (group.kind == FusionGroup::Kind::kReduction) {

@@ -39,7 +39,7 @@ class Absorption {
     const FusionGroup& source = group(g);
     if (!source.copies.empty() || source.adds_column_sums || !source.column_sums.empty())
       return false;
-    if (source.kind == Kind::kContraction) return false;
+    if (source.kind == Kind::kContraction || source.kind == Kind::kDequant) return false;
     if (source.kind == Kind::kReduction && !is_row_reduction(source.anchors[0].value)) return false;
     if (source.kind == Kind::kPointwise && found_.values.empty()) return false;
     std::vector<bool> inside = inside_;

@@ -214,8 +214,9 @@ ValueId RandomParts::contraction(std::optional<ValueId> existing) {
       const auto shape = shape_of(texts[side]);
       const bool exact = llvm::none_of(shape, [](const Dim& dim) { return dim.symbolic; });
       const bool integers = quantised && side == 1 && shape.size() >= 2 && exact;
-      contract.operands.push_back(
-          {integers ? dequantised(role, shape) : operand(role, dtype, shape), ""});
+      contract.operands.push_back({integers ? perhaps_rounded(dequantised(role, shape), dtype)
+                                            : operand(role, dtype, shape),
+                                   ""});
     }
   }
   contract.equation = fmt::format("{},{}->{}", texts[0], texts[1], facts.labels);
@@ -236,9 +237,14 @@ ValueId RandomParts::twin(ValueId first) {
   size_t side = random_.chance(75) ? 1 : 0;
   Use& replaced = contract.operands[side];
   const Value known_one = value(replaced.value);
-  replaced.value = known_one.op == Op::kDequant
-                       ? dequantised_like(replaced.value)
-                       : operand(known_one.role, known_one.type.dtype, known_one.type.shape);
+  if (known_one.op == Op::kDequant) {
+    replaced.value = dequantised_like(replaced.value);
+  } else if (known_one.op == Op::kCast) {
+    replaced.value =
+        cast(dequantised_like(known_one.operands[0].value), known(replaced.value).dtype);
+  } else {
+    replaced.value = operand(known_one.role, known_one.type.dtype, known_one.type.shape);
+  }
   Known facts = known(first);
   facts.used = false;
   return append(std::move(contract), std::move(facts));

@@ -50,6 +50,19 @@ ValueId RandomParts::dequantised(Role role, llvm::ArrayRef<Dim> shape) {
   return append(std::move(made), std::move(facts));
 }
 
+// The weight, or a cast of it: a matrix like any other.
+ValueId RandomParts::perhaps_rounded(ValueId weight, DType dtype) {
+  if (options_.exact_only || options_.small_m || !extra_.chance(30)) return weight;
+  return cast(weight, dtype);
+}
+
+// Whether a chain with quantised weights has the word.
+bool RandomParts::draws_rounded_weights() {
+  const bool quantised =
+      llvm::any_of(ops_, [](const Value& value) { return value.op == Op::kDequant; });
+  return quantised && !options_.exact_only && extra_.chance(30);
+}
+
 // Other integers, scales and zeros of the same types.
 ValueId RandomParts::dequantised_like(ValueId id) {
   Value made = value(id);

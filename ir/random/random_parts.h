@@ -99,6 +99,8 @@ class RandomParts {
   ScaleBlock scale_block(llvm::ArrayRef<Dim> shape);
   ValueId dequantised(Role role, llvm::ArrayRef<Dim> shape);
   ValueId dequantised_like(ValueId id);
+  ValueId perhaps_rounded(ValueId weight, DType dtype);
+  bool draws_rounded_weights();
   void existing_labels(Labels& labels, ValueId existing, bool on_left);
   void fit(Labels& labels);
   std::string order(const Labels& labels, bool Label::*member);

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <limits>
 
-#include "ir/algebraic_norms.h"
 #include "ir/dense_map.h"
+#include "ir/forms.h"
 #include "ir/parallel.h"
 #include "ir/reference/reference_contract.h"
 #include "ir/reference/reference_dequant.h"
@@ -59,8 +59,9 @@ class ReferenceState {
         std::vector<Interval>& result = tensors[id];
         result.resize(num_elements(types_[id]));
         parallel_for(static_cast<i64>(result.size()), threads, [&](i64 i) {
-          result[i] = reduce_element(
-              id, i, [&](ValueId anchor, i64 index) { return tensors[anchor][index]; });
+          result[i] = reduce_element(id, i, [&](ValueId anchor, i64 index) {
+            return stored_element(anchor, index, tensors);
+          });
         });
       }
     }
@@ -90,6 +91,10 @@ class ReferenceState {
     return ends;
   }
 
+  Interval stored_element(ValueId id, i64 index, const Tensors& tensors) const {
+    return dequants_[id] ? dequants_[id]->element(index) : tensors[id][index];
+  }
+
   // All elements of a computed value; its anchors are already computed.
   std::vector<Interval> whole(ValueId id, int threads, const Tensors& tensors) const {
     if (is_anchor(chain_.value(id).op)) return tensors[id];
@@ -106,7 +111,8 @@ class ReferenceState {
       unravel(chunk * kChunk, type.shape, at);
       for (i64 i = chunk * kChunk; i < std::min(size, (chunk + 1) * kChunk); ++i) {
         result[i] = programs_[id]->evaluate(
-            at, [&](ValueId anchor, i64 index) { return tensors[anchor][index]; }, scratch);
+            at, [&](ValueId anchor, i64 index) { return stored_element(anchor, index, tensors); },
+            scratch);
         advance(type.shape, at);
       }
     });
@@ -195,6 +201,7 @@ class ReferenceState {
   }
 
   Interval anchor_element(ValueId id, i64 index) {
+    if (dequants_[id]) return dequants_[id]->element(index);
     const auto found = memo_[id].find(index);
     if (found != memo_[id].end()) return found->second;
     Interval result;
@@ -318,30 +325,33 @@ Expected<Reference> Reference::create(const VerifiedChain& chain, const Referenc
   auto state = make_state(chain, inputs);
   if (!state) return state.takeError();
   reference.state_ = std::move(*state);
-  AlgebraicForm form;
-  if (chain.chain().algebraic_norms) form = algebraic_form(chain);
-  if (!form.chain) return reference;
-  reference.form_ = std::make_unique<const VerifiedChain>(std::move(*form.chain));
-  auto form_state = make_state(*reference.form_, inputs);
-  if (!form_state) return form_state.takeError();
-  reference.form_state_ = std::move(*form_state);
+  const Chain& given = chain.chain();
+  const ChainForms forms = other_forms(chain, given.algebraic_norms, given.rounded_weights);
+  for (const ChainForm& form : forms.all) {
+    auto form_state = make_state(*form.chain, inputs);
+    if (!form_state) return form_state.takeError();
+    reference.forms_.push_back({form.chain, std::move(*form_state)});
+  }
   return reference;
 }
 
 std::vector<std::vector<Interval>> Reference::evaluate(int threads) const {
   std::vector<std::vector<Interval>> outputs = state_->evaluate(threads);
-  if (!form_state_) return outputs;
-  const std::vector<std::vector<Interval>> form = form_state_->evaluate(threads);
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    for (size_t e = 0; e < outputs[i].size(); ++e)
-      outputs[i][e] = either_interval(outputs[i][e], form[i][e]);
+  for (const Form& form : forms_) {
+    const std::vector<std::vector<Interval>> other = form.state->evaluate(threads);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      for (size_t e = 0; e < outputs[i].size(); ++e)
+        outputs[i][e] = either_interval(outputs[i][e], other[i][e]);
+    }
   }
   return outputs;
 }
 
 Interval Reference::output_element(int i, i64 index) {
-  const Interval written = state_->output_element(i, index);
-  return form_state_ ? either_interval(written, form_state_->output_element(i, index)) : written;
+  Interval interval = state_->output_element(i, index);
+  for (const Form& form : forms_)
+    interval = either_interval(interval, form.state->output_element(i, index));
+  return interval;
 }
 
 namespace {
@@ -362,6 +372,7 @@ bool is_exact_contraction(const VerifiedChain& chain, ValueId id) {
 }  // namespace
 
 bool chain_is_exact(const VerifiedChain& chain) {
+  if (!other_forms(chain, false, chain.chain().rounded_weights).all.empty()) return false;
   for (ValueId id = 0; id < chain.num_values(); ++id) {
     if (!is_exact_contraction(chain, id)) return false;
   }

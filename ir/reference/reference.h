@@ -34,9 +34,9 @@ struct ReferenceInputs {
 // Ragged contractions: group g holds the positions [ends[g - 1], ends[g]) of the ragged label, with
 // ends[-1] = 0. Result rows after the last end are 0; K positions after it are not summed.
 //
-// A chain with the word `algebraic_norms` has two forms that are right, the written one and
-// algebraic_form() of it: the interval is then that of the written form, extended to what a correct
-// kernel of the other one may give. Both bounds are those of ordinary chains.
+// A chain with the word `algebraic_norms` or `rounded_weights` has several forms that are right,
+// the written one and other_forms() of it: the interval is then that of the written form, extended
+// to what a correct kernel of another one may give. All bounds are those of ordinary chains.
 class ReferenceState;
 class Reference {
  public:
@@ -60,8 +60,11 @@ class Reference {
  private:
   Reference();
   std::unique_ptr<ReferenceState> state_;
-  std::unique_ptr<const VerifiedChain> form_;  // null: only the written form is right
-  std::unique_ptr<ReferenceState> form_state_;
+  struct Form {
+    std::shared_ptr<const VerifiedChain> chain;
+    std::unique_ptr<ReferenceState> state;
+  };
+  std::vector<Form> forms_;  // other ones that are right, too
 };
 
 // True if integer inputs that are small enough for f32 make every output an exact integer before

@@ -188,7 +188,7 @@ Interval ReferenceProgram::evaluate(llvm::ArrayRef<i64> at, AnchorSource anchor,
     }
     if (node.op == Op::kParameter) {
       scratch[n] = {load_element(node.dtype, node.data, offset_of(at, node)), 0};
-    } else if (node.op == Op::kContract || is_reduction(node.op)) {
+    } else if (node.op == Op::kContract || node.op == Op::kDequant || is_reduction(node.op)) {
       scratch[n] = anchor(node.value, offset_of(at, node));
     } else if (node.op == Op::kCast) {
       scratch[n] = cast_interval(node.dtype, operands[0]);

@@ -109,8 +109,9 @@ Expected<Chain> Parser::run() {
 
 // The words after the name and the symbol, in any order, each at most once.
 Error Parser::words() {
-  constexpr std::string_view kWords[] = {"batch_invariant", "algebraic_norms"};
-  constexpr bool Chain::*kMembers[] = {&Chain::batch_invariant, &Chain::algebraic_norms};
+  constexpr std::string_view kWords[] = {"batch_invariant", "algebraic_norms", "rounded_weights"};
+  constexpr bool Chain::*kMembers[] = {&Chain::batch_invariant, &Chain::algebraic_norms,
+                                       &Chain::rounded_weights};
   while (peek().kind == TokenKind::kName) {
     const Token word = next();
     const size_t i = llvm::find(kWords, word.text) - std::begin(kWords);

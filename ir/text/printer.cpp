@@ -110,6 +110,7 @@ std::string print(const Chain& chain) {
   std::string words;
   if (chain.batch_invariant) words += " batch_invariant";
   if (chain.algebraic_norms) words += " algebraic_norms";
+  if (chain.rounded_weights) words += " rounded_weights";
   if (!words.empty()) words += " ";
   return fmt::format("chain {}{}{}({}) {{\n{}}}\n", chain.name, symbol, words,
                      fmt::join(parameters, ","), body);

@@ -131,10 +131,7 @@ Error check_operands(const Chain& chain, ValueId id) {
     if (Error e = check_reference(chain, id, use.value)) return e;
     const Value& operand = chain.values[use.value];
     if (operand.op == Op::kDequant && value.op != Op::kContract) {
-      return make_error_at(value.at, ErrorCode::kInvalidChain,
-                           "{} uses {}, a dequantised weight: only a contraction takes it, so "
-                           "multiply by it with contract",
-                           quoted(value.name), quoted(operand.name));
+      if (Error e = check_dequant_user(chain, value, operand)) return e;
     }
     const bool integers =
         operand.op == Op::kParameter && dtype_info(operand.type.dtype).kind == DTypeKind::kInteger;
@@ -284,8 +281,8 @@ Expected<TensorType> check_output(const VerifyContext& context, int i) {
   const Op op = chain.values[output.value].op;
   if (op == Op::kDequant) {
     return make_error_at(output.at, ErrorCode::kInvalidChain,
-                         "{} is a dequantised weight: only a contraction takes it, so return the "
-                         "contraction",
+                         "{} is a dequantised weight: only a contraction or a cast to bf16 or f16 "
+                         "takes it, so return one of these",
                          who);
   }
   if (op == Op::kParameter || op == Op::kConstant) {

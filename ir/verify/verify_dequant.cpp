@@ -133,6 +133,23 @@ Error check_nibbles(const TensorType& type, std::string_view who, Location at) {
   return Error::success();
 }
 
+Error check_dequant_user(const Chain& chain, const Value& value, const Value& dequant) {
+  const bool rounds = value.op == Op::kCast &&
+                      (value.type.dtype == DType::kBF16 || value.type.dtype == DType::kF16);
+  if (!rounds) {
+    return make_error_at(value.at, ErrorCode::kInvalidChain,
+                         "{} uses {}, a dequantised weight: only a contraction or a cast to bf16 "
+                         "or f16 takes it, so multiply by it with contract, or use a cast of it",
+                         quoted(value.name), quoted(dequant.name));
+  }
+  const DType stored = chain.values[dequant.operands[0].value].type.dtype;
+  if (is_integer(stored)) return Error::success();
+  return make_error_at(value.at, ErrorCode::kInvalidChain,
+                       "cast {} is of {}, which is dequantised from {}: only integers are "
+                       "dequantised to a matrix of their own, so multiply by it with contract",
+                       quoted(value.name), quoted(dequant.name), dtype_text(stored));
+}
+
 Expected<ValueInfo> check_dequant(const VerifyContext& context, const Value& value) {
   if (Error e = check_parameters(context, value)) return e;
   if (Error e = check_dtypes(context, value)) return e;

@@ -40,6 +40,9 @@ Expected<ValueInfo> check_contract(const VerifyContext& context, const Value& va
 Expected<ValueInfo> check_reduction(const VerifyContext& context, const Value& value);
 Expected<ValueInfo> check_dequant(const VerifyContext& context, const Value& value);
 
+// Rules of a value other than a contraction that uses `dequant`, which is checked.
+Error check_dequant_user(const Chain& chain, const Value& value, const Value& dequant);
+
 // Every elementwise op, and cast.
 Expected<ValueInfo> check_elementwise(const VerifyContext& context, const Value& value);
 

@@ -74,7 +74,8 @@ def linear(x: Tensor, w: Tensor, bias: Tensor | None = None, name: str = "") -> 
 def dequant(
     q: Tensor, scale: Tensor, block_rows: int, block_columns: int, zero: Tensor | None = None, name: str = ""
 ) -> Tensor:
-    """The weight (q - zero) * scale of integers `q`, for `linear` and `contract` with a bf16 or f16 tensor.
+    """The weight (q - zero) * scale of integers `q`, for `linear` and `contract` with a bf16 or f16 tensor, and for `cast`
+    to one of these: a matrix like any other.
 
     For q of e4m3 or e5m2 the weight is q * scale, without zeros; the other operand has the same dtype.
     Blocks of block_rows x block_columns of `q` share one scale and zero: `dequant(q, s, 1, 128)` has s[n, k / 128].

@@ -92,6 +92,7 @@ Chain ordered(const Chain& chain) {
   result.symbol = chain.symbol;
   result.batch_invariant = chain.batch_invariant;
   result.algebraic_norms = chain.algebraic_norms;
+  result.rounded_weights = chain.rounded_weights;
   result.values.reserve(count);
   for (const bool parameters : {true, false}) {
     for (size_t i = 0; i < count; ++i) {

@@ -71,6 +71,7 @@ std::string structure_text(const VerifiedChain& verified) {
   chain.symbol.reset();
   chain.batch_invariant = false;
   chain.algebraic_norms = false;
+  chain.rounded_weights = false;
   for (Value& value : chain.values) {
     if (value.op != Op::kParameter) continue;
     TensorType type;

@@ -16,6 +16,16 @@ struct Vec {
   float v[V];
 };
 
+// 32-bit indices where they count all vectors: divisions by constants are then one multiplication.
+template <bool kWide>
+struct IndexType {
+  using type = u32;
+};
+template <>
+struct IndexType<true> {
+  using type = u64;
+};
+
 // Coord::group of a row that no ragged group has.
 inline constexpr u32 kNoGroup = ~0u;
 

@@ -20,16 +20,6 @@
 
 namespace catenary {
 
-// 32-bit indices where they count all vectors: divisions by constants are then one multiplication.
-template <bool kWide>
-struct IndexType {
-  using type = u32;
-};
-template <>
-struct IndexType<true> {
-  using type = u64;
-};
-
 template <const PointwiseConfig& kConfig>
 constexpr i64 pointwise_max_vectors() {
   i64 count = ceil_div(kConfig.size.at[kMaxDims - 1].size, kConfig.vec);

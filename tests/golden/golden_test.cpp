@@ -126,6 +126,14 @@ TEST_CASE("quantised weights: a pair, three in one launch, experts, a matrix for
   }
 }
 
+TEST_CASE("weights that may be rounded: packed for small M, rounded for large M, and on an A100") {
+  for (const char* name : {"h100", "a100"}) {
+    const Texts texts = texts_of("tests/chains/int4_rounded", *find_target(name));
+    check_or_write(fmt::format("int4_rounded.{}.plan", name), texts.plan);
+    check_or_write(fmt::format("int4_rounded.{}.cu", name), texts.sources);
+  }
+}
+
 TEST_CASE("the backward of a gated MLP: several outputs, and one accumulator for dx") {
   for (const char* name : kShown) {
     const Texts texts = texts_of("tests/chains/gated_mlp_dgrad", *find_target(name));

@@ -71,6 +71,7 @@ std::vector<WrittenCase> sum_cases();
 std::vector<WrittenCase> cluster_cases();
 std::vector<WrittenCase> transposed_cases();
 std::vector<WrittenCase> dequant_cases();
+std::vector<WrittenCase> dequantise_cases();
 std::vector<WrittenCase> fp8_cases();
 
 // Small chains of every family, for the sanitizers: one launch of a few CTAs each.

@@ -11,6 +11,7 @@
 #include "compiler/kernel_family.h"
 #include "ir/random/random_chain.h"
 #include "ir/text/text.h"
+#include "shared/dequantise_config.h"
 #include "shared/gemm_dequant_config.h"
 #include "shared/gemm_sm80_config.h"
 #include "shared/skinny_config.h"
@@ -107,6 +108,13 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
         if (dequant->dual) ++tally.options["skinny_dequant, dual GEMM"];
         if (dequant->has_groups()) ++tally.options["skinny_dequant, M-grouped"];
         if (dequant->space.batch_rank > 0) ++tally.options["skinny_dequant, batch"];
+      }
+      if (const auto* dequant = kernel.config.get_if<DequantiseConfig>()) {
+        ++tally.dtypes[fmt::format("dequantise {} {}", dequant->packed ? "packed" : "plain",
+                                   dtype_text(dequant->q.dtype))];
+        if (dequant->has_zero) ++tally.options["dequantise, zeros"];
+        if (!dequant->shares_block()) ++tally.options["dequantise, several blocks in a vector"];
+        if (!dequant->q.weight) ++tally.options["dequantise, not a weight"];
       }
       if (const auto* dequant = kernel.config.get_if<GemmDequantConfig>()) {
         ++tally.dtypes[fmt::format("gemm_dequant {} x {}", dtype_text(dequant->w.dtype),

@@ -360,6 +360,13 @@ std::vector<WrittenCase> dequant_sanitizer_cases() {
        "  y = contract \"mk,gnk->mn\"(x, w) ragged m by e over g\n  return y: bf16 }",
        {},
        {{20, 20, 37}}},
+      {"dequantise",
+       "chain a(weight q: i4[40, 544] packed, weight s: bf16[40, 5], weight z: i8[40, 5],\n"
+       "        weight p: u4[40, 544], input t: f32[20, 12]) {\n"
+       "  w = cast(dequant(q, s, z) block (1, 128), bf16)\n"
+       "  v = cast(dequant(p, t) block (2, 48), f16)\n  return w: bf16, v: f16 }",
+       {},
+       {}},
       {"gemm_dequant",
        "chain a(input x: bf16[40, 544], weight q: i4[40, 544] packed, weight s: bf16[40, 5],\n"
        "        weight z: i8[40, 5]) {\n"

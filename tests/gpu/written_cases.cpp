@@ -177,6 +177,7 @@ const std::vector<WrittenCase>& written_cases() {
     for (WrittenCase& more : cluster_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : transposed_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : dequant_cases()) all.push_back(std::move(more));
+    for (WrittenCase& more : dequantise_cases()) all.push_back(std::move(more));
     for (WrittenCase& more : fp8_cases()) all.push_back(std::move(more));
     return all;
   }();

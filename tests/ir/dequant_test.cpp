@@ -19,10 +19,22 @@ const Case kDequants[] = {
      "'y' uses 'q', which is i4, as an operand: only dequant takes integers, so multiply by "
      "dequant(q, scale) block (rows, columns) with contract"},
     {"weight q: i8[8, 64], weight s: f32[8, 2]", "w = dequant(q, s) block (1, 32) return w: f32",
-     "output 'w' is a dequantised weight: only a contraction takes it"},
+     "output 'w' is a dequantised weight: only a contraction or a cast to bf16 or f16 takes it, so "
+     "return one of these"},
     {"weight q: i8[8, 64], weight s: f32[8, 2]",
      "w = dequant(q, s) block (1, 32) y = relu(w) return y: f32",
-     "'y' uses 'w', a dequantised weight: only a contraction takes it"},
+     "'y' uses 'w', a dequantised weight: only a contraction or a cast to bf16 or f16 takes it, so "
+     "multiply by it with contract, or use a cast of it"},
+    {"weight q: i8[8, 64], weight s: f32[8, 2]",
+     "y = cast(dequant(q, s) block (1, 32), f32) return y: f32",
+     "'y' uses 't2', a dequantised weight: only a contraction or a cast to bf16 or f16 takes it"},
+    {"weight q: i8[8, 64], weight s: f32[8, 2]",
+     "y = cast(dequant(q, s) block (1, 32), e4m3) return y: e4m3",
+     "'y' uses 't2', a dequantised weight: only a contraction or a cast to bf16 or f16 takes it"},
+    {"weight q: e4m3[8, 128], weight s: f32[8, 1]",
+     "y = cast(dequant(q, s) block (1, 128), bf16) return y: bf16",
+     "cast 'y' is of 't2', which is dequantised from e4m3: only integers are dequantised to a "
+     "matrix of their own, so multiply by it with contract"},
     {"input x: bf16[4, 64], weight q: i8[8, 64], weight s: f32[8, 4]",
      "y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 32)) return y: f32",
      "'s' of 't3' is f32[8, 4], and blocks of 1 x 32 of 'q' need f32[8, 2]: give one number"},
@@ -135,6 +147,45 @@ TEST_CASE("values: (q - zero) * scale, exact for integers, in both layouts") {
   }
   // 8, 7, 1, 15: (7 + 6 * 2) * 2 + (3 + 15 * 4) * 3.
   CHECK(small_result(DType::kU4, true)[0].value == 38 + 189);
+}
+
+TEST_CASE("a cast of a dequantised weight is a matrix of values that are rounded once") {
+  const VerifiedChain chain = verified(
+      "chain c(input x: bf16[3, 2], weight q: i8[2, 4], weight s: f32[2, 2], weight z: i8[2, 2]) "
+      "{\n"
+      "  w = cast(dequant(q, s, z) block (1, 2), bf16)\n  v = add(w @ \"nk\", sum \"nk->n\"(w) @ "
+      "\"n\")\n  y = contract \"mn,nk->mk\"(x, w)\n  return w: f32, v: f32, y: f32 }");
+  const signed char q[2][4] = {{-128, 127, 1, -1}, {0, 3, -2, 5}}, z[2][2] = {{1, 0}, {-2, 100}};
+  const float s[2][2] = {{0.1F, 3}, {-1, 0.7F}};
+  const double x[3][2] = {{1, 0}, {0, 1}, {2, -3}};
+  std::vector<std::byte> rows(12);
+  for (int i = 0; i < 6; ++i) store_element(DType::kBF16, rows.data(), i, x[i / 2][i % 2]);
+  ReferenceInputs inputs;
+  const void* data[] = {rows.data(), q, s, z};
+  for (size_t i = 0; i < 4; ++i)
+    inputs.parameters.push_back({chain.info(chain.parameters()[i]).type, data[i]});
+  Reference reference = llvm::cantFail(Reference::create(chain, inputs));
+  const auto all = reference.evaluate(1);
+  double w[2][4], sum[2] = {0, 0};
+  for (int n = 0; n < 2; ++n) {
+    for (int k = 0; k < 4; ++k) {
+      const auto product = static_cast<float>(q[n][k] - z[n][k / 2]) * s[n][k / 2];
+      w[n][k] = round_to(DType::kBF16, product);
+      CHECK(all[0][n * 4 + k].value == w[n][k]);
+      CHECK(accepts(reference.output_element(0, n * 4 + k), DType::kBF16, w[n][k]));
+      sum[n] += w[n][k];
+    }
+  }
+  for (int n = 0; n < 2; ++n) {
+    for (int k = 0; k < 4; ++k) CHECK(all[1][n * 4 + k].value == doctest::Approx(w[n][k] + sum[n]));
+  }
+  for (int m = 0; m < 3; ++m) {
+    for (int k = 0; k < 4; ++k) {
+      const double y = x[m][0] * w[0][k] + x[m][1] * w[1][k];
+      CHECK(all[2][m * 4 + k].value == doctest::Approx(y));
+      CHECK(reference.output_element(2, m * 4 + k).value == all[2][m * 4 + k].value);
+    }
+  }
 }
 
 TEST_CASE("the packed layout holds every element once") {

@@ -88,13 +88,20 @@ constexpr std::string_view kPieces[] = {
 
 TEST_CASE("words of a chain come in any order, once each") {
   const std::string rest = "(input x: f32[4]) { return x: f32 }";
-  for (const char* words : {"batch_invariant algebraic_norms", "algebraic_norms batch_invariant"}) {
+  for (const char* words : {"batch_invariant algebraic_norms rounded_weights",
+                            "rounded_weights algebraic_norms batch_invariant"}) {
     const Chain chain = parse_ok(fmt::format("chain a[M in 0..4] {}{}", words, rest));
     CHECK(chain.batch_invariant);
     CHECK(chain.algebraic_norms);
+    CHECK(chain.rounded_weights);
     check_round_trip(chain);
-    CHECK(print(chain).find("chain a[M in 0..4] batch_invariant algebraic_norms (") == 0);
+    CHECK(print(chain).find(
+              "chain a[M in 0..4] batch_invariant algebraic_norms rounded_weights (") == 0);
   }
+  const Chain rounded = parse_ok("chain a rounded_weights" + rest);
+  CHECK(rounded.rounded_weights);
+  CHECK_FALSE(rounded.algebraic_norms);
+  check_round_trip(rounded);
   const Chain one = parse_ok("chain a algebraic_norms" + rest);
   CHECK(one.algebraic_norms);
   CHECK_FALSE(one.batch_invariant);
@@ -108,7 +115,7 @@ TEST_CASE("words of a chain come in any order, once each") {
   CHECK(twice.at.column == 25);
   CHECK(parse_report("chain a batch_invarient" + rest).message ==
         "unknown word 'batch_invarient' before the '(' of the chain's parameters (did you mean "
-        "'batch_invariant'?): use batch_invariant, algebraic_norms, or none");
+        "'batch_invariant'?): use batch_invariant, algebraic_norms, rounded_weights, or none");
 }
 
 TEST_CASE("batch_invariant follows the symbol, and is no reserved word") {

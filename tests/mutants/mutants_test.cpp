@@ -18,6 +18,7 @@
 #include "tests/mutants/cluster_mutants.h"
 #include "tests/mutants/column_sums_mutants.h"
 #include "tests/mutants/cp_async_mutants.h"
+#include "tests/mutants/dequantise_mutants.h"
 #include "tests/mutants/elementwise_mutants.h"
 #include "tests/mutants/formed_mutants.h"
 #include "tests/mutants/fp8_blocks_mutants.h"
@@ -61,6 +62,7 @@ llvm::ArrayRef<MutantBase> mutant_bases() {
     std::vector<MutantBase> bases(std::begin(kMutantBases), std::end(kMutantBases));
     bases.insert(bases.end(), std::begin(kQuantisedMutantBases), std::end(kQuantisedMutantBases));
     bases.insert(bases.end(), std::begin(kRowReductionsBases), std::end(kRowReductionsBases));
+    bases.insert(bases.end(), std::begin(kDequantiseBases), std::end(kDequantiseBases));
     return bases;
   }();
   return all;
@@ -95,6 +97,7 @@ std::vector<Mutant> all_mutants() {
   all.insert(all.end(), std::begin(kDequantGroupsMutants), std::end(kDequantGroupsMutants));
   all.insert(all.end(), std::begin(kGemmDequantMutants), std::end(kGemmDequantMutants));
   all.insert(all.end(), std::begin(kGemmDequantSumsMutants), std::end(kGemmDequantSumsMutants));
+  all.insert(all.end(), std::begin(kDequantiseMutants), std::end(kDequantiseMutants));
   all.insert(all.end(), std::begin(kSkinnyRaggedMutants), std::end(kSkinnyRaggedMutants));
   all.insert(all.end(), std::begin(kSkinnySharesMutants), std::end(kSkinnySharesMutants));
   all.insert(all.end(), std::begin(kGroupOperandMutants), std::end(kGroupOperandMutants));

@@ -204,6 +204,50 @@ def test_more_than_32_rows(dtype, zero, engine):
         assert y.shape == (rows, n)
 
 
+@pytest.mark.parametrize("packed", [True, False], ids=["packed", "plain"])
+@pytest.mark.parametrize("dtype", ["i8", "i4", "u4"])
+def test_a_cast_is_a_matrix(dtype, packed, engine):
+    """Each value is rounded once, from f32; the matrix is an output and an operand."""
+    rng = np.random.default_rng(11)
+    chain = ctn.Chain("matrix")
+    x = chain.input("x", ctn.f16, (3, 40))
+    q = chain.weight("q", dtype, (20, 40), packed=packed)
+    s = chain.weight("s", ctn.f32, (10, 5))
+    z = chain.weight("z", ctn.i8, (10, 5))
+    w = ctn.cast(ctn.dequant(q, s, 2, 8, z), ctn.f16)
+    chain.output(w, ctn.f16)
+    chain.output(ctn.linear(x, w), ctn.f32)
+    values, zeros = random_values(rng, dtype, (20, 40)), random_values(rng, dtype, (10, 5)).astype(np.int8)
+    scale = rng.random((10, 5), np.float32)
+    wide = np.repeat(np.repeat(np.stack([zeros.astype(np.float32), scale]), 2, 1), 8, 2)
+    want = ((values.astype(np.float32) - wide[0]) * wide[1]).astype(np.float16)
+    rows = rng.integers(-2, 3, (3, 40)).astype(np.float16)
+    plain = stored(values, "plain", dtype)
+    layer = engine.prepare(chain)
+    assert layer.kernels[0].name.endswith("dequantise")
+    matrix, y = layer(rows, ctn.repack(plain, "plain", dtype) if packed else plain, scale, zeros)
+    np.testing.assert_array_equal(matrix, want)
+    np.testing.assert_allclose(y, rows.astype(np.float64) @ want.astype(np.float64).T, rtol=1e-4, atol=1e-2)
+
+
+def test_the_word_rounded_weights(engine):
+    """A chain that no kernel computes as it is written."""
+    text = """chain c[M in 1..40] {} (input x: f16[M, 72], weight q: i8[24, 72], weight s: f32[24, 1]) {{
+      y = contract "mk,nk->mn"(x, dequant(q, s) block (1, 72))
+      return y: f32
+    }}"""
+    with pytest.raises(ctn.UnsupportedError, match="; or give the chain the word rounded_weights: "):
+        engine.prepare(ctn.Chain.parse(text.format("")))
+    chain = ctn.Chain.parse(text.format("rounded_weights"))
+    assert "rounded_weights" in chain.text and chain.name == "c"
+    rng = np.random.default_rng(12)
+    q, s = rng.integers(-128, 128, (24, 72)).astype(np.int8), np.full((24, 1), 0.5, np.float32)
+    layer = engine.prepare(chain)
+    for rows in (1, 40):
+        x = rng.integers(-2, 3, (rows, 72)).astype(np.float16)
+        np.testing.assert_array_equal(layer(x, q, s), x.astype(np.float64) @ (q * 0.5).T)
+
+
 def test_the_state_of_a_gptq_layer_as_it_is(engine):
     """Scales [G, N] by strides, zeros, g = 64."""
     rng = np.random.default_rng(7)

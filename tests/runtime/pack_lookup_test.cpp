@@ -434,6 +434,7 @@ TEST_CASE("names and labels do not count, anything else does") {
   CHECK(changed("1..8", "1..9") != key(base));
   CHECK(changed("1..8]", "1..8] batch_invariant ") != key(base));
   CHECK(changed("1..8]", "1..8] algebraic_norms ") != key(base));
+  CHECK(changed("1..8]", "1..8] rounded_weights ") != key(base));
   CHECK(changed("weight w", "input w") != key(base));
   CHECK(changed("mul", "add") != key(base));
   CHECK(changed("y: bf16", "y: f32") != key(base));

@@ -21,8 +21,7 @@ from catenary.torch.kinds import refuse_kinds
 Tensor = torch.Tensor
 
 _TILE_ROWS, _TILE_COLUMNS = 16, 64  # of the packed layout: templates/shared/packed_weight.h
-_KERNEL_COLUMNS = 32  # kernels need multiples of it for k, and for a group unless it is a whole row
-_FEW_ROWS, _FEW_COLUMNS = 32, 128  # kernels for more rows need more columns
+_FIRST_CAPABILITY = (8, 0)  # of GPUs that kernels are for
 _is_dynamo_compiling = torch.compiler.is_dynamo_compiling
 
 
@@ -37,25 +36,15 @@ class Kind:
     group: int
     """Columns that share a scale."""
 
-    @property
-    def has_kernel(self) -> bool:
-        """Whether kernels read it."""
-        whole = self.group >= self.columns
-        return self.columns % _KERNEL_COLUMNS == 0 and (whole or self.group % _KERNEL_COLUMNS == 0)
-
-    def takes(self, x: Tensor) -> bool:
-        """Whether kernels multiply x by it."""
-        return self.has_kernel and (self.columns > _FEW_COLUMNS or x.numel() <= _FEW_ROWS * self.columns)
-
 
 def quantized_linear(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | None = None, bias: Tensor | None = None,
                      activation: str | None = None, *, weight_dtype: str = "i4",
                      group: int | None = None) -> Tensor:  # fmt: skip
-    """activation(x ((q - zero) * scale)^T + bias), in one kernel that reads the packed weight.
+    """activation(x ((q - zero) * scale)^T + bias), by kernels that read the packed weight.
 
-    On a GPU without kernels (they are for compute capability 9.0), where k or the group is no multiple of 32, and with
-    more than 32 rows where k is 128 or less, the weight is dequantised to x's dtype, and `torch.nn.functional.linear`
-    multiplies.
+    The chain has the word `rounded_weights`: one kernel, or one that rounds the weight to x's dtype and one that
+    multiplies, whichever is predicted to be faster for the rows of x. On a GPU before compute capability 8.0 operations
+    of torch round the weight, and `torch.nn.functional.linear` multiplies.
 
     Args:
         x: bf16 or f16 [..., k]; under autocast its dtype.
@@ -151,7 +140,7 @@ def _product(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | None, bias
              name: str | None) -> Tensor:  # fmt: skip
     if x.numel() == 0:
         return x.new_zeros((*x.shape[:-1], kind.rows))
-    if not kind.takes(x) or not _device_has_kernels(x.device.type, x.device.index or 0):
+    if not _device_has_kernels(x.device.type, x.device.index or 0):
         wide = _weight(weight, scale, zero, kind, x.dtype)
         y = torch.nn.functional.linear(x, wide, bias)
         return y if name is None else chain_activation(name, y)
@@ -251,7 +240,7 @@ def _check_blocks(scale: Tensor, zero: Tensor | None) -> None:
 
 @torch.compiler.assume_constant_result
 def _device_has_kernels(kind: str, index: int) -> bool:
-    return kind != "cuda" or _capability(index) == (9, 0)
+    return kind != "cuda" or _capability(index) >= _FIRST_CAPABILITY
 
 
 @functools.cache

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rounded form of quantised weights: the same chain with every weight of integers rounded to
+// the dtype of the operand that it is multiplied with. What the word `rounded_weights` of a chain
+// allows is decided here and nowhere else.
+//
+//   y = contract "mk,nk->mn"(x, dequant(q, s) block (1, 128))
+//
+// becomes, where x is bf16,
+//
+//   w = cast(dequant(q, s) block (1, 128), bf16);  y = contract "mk,nk->mn"(x, w)
+//
+// There is one cast for each weight and dtype. The form is a chain with a rounding of its own: its
+// plan, kernels and reference bounds follow as those of any other chain. Weights of fp8 stay.
+#pragma once
+
+#include "ir/verify/verify.h"
+
+namespace catenary {
+
+struct RoundedForm {
+  // Same parameters and outputs in the same order; the word itself is not set. Nothing: no
+  // contraction reads a dequantised weight of integers.
+  std::optional<VerifiedChain> chain;
+  // For explain, a clause for each cast.
+  std::vector<std::string> rewritten;
+};
+
+// Pure. Whether the form is allowed is the caller's to ask (Chain::rounded_weights).
+RoundedForm rounded_form(const VerifiedChain& chain);
+
+}  // namespace catenary

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults planted into `dequantise`, and the chains that run them.
+#pragma once
+
+#include "tests/mutants/mutant.h"
+
+namespace catenary::testing {
+
+inline constexpr MutantBase kDequantiseBases[] = {
+    {.name = "dequantise",
+     .chain = "chain a(weight q: i4[37, 130] packed, weight s: f32[37, 5], weight z: i8[37, 5]) {\n"
+              "  w = cast(dequant(q, s, z) block (1, 32), bf16)\n  return w: bf16 align 4 }"},
+    {.name = "dequantise, 8 bits",
+     .chain = "chain a(weight q: i8[37, 130] packed, weight s: f32[37, 5]) {\n"
+              "  w = cast(dequant(q, s) block (1, 32), bf16)\n  return w: bf16 align 4 }"},
+    {.name = "dequantise, plain",
+     .chain = "chain a(input q: u4[3, 19, 84] strides[1672, 88, 1], input s: bf16[3, 10, 7],\n"
+              "        input z: u4[3, 10, 7] strides[80, 8, 1]) {\n"
+              "  w = cast(dequant(q, s, z) block (2, 12), f16)\n  return w: f16 align 8 }"},
+};
+
+inline constexpr Mutant kDequantiseMutants[] = {
+    {.name = "dequantise_wrong_nibble",
+     .planted = "the second column of a word is 8 bits above the first",
+     .base = "dequantise",
+     .file = "kernels/dequantise.cuh",
+     .text = "return word[e / 2] >> e % 2 * 16;",
+     .in_place = "return word[e / 2] >> e % 2 * 8;",
+     .faults = "mismatch"},
+    {.name = "dequantise_register_of_row_dropped",
+     .planted = "integers are not moved down to the bits of their row and columns",
+     .base = "dequantise, 8 bits",
+     .file = "kernels/dequantise.cuh",
+     .text = "word[lane] >>= bit % 32;",
+     .in_place = "",
+     .faults = "mismatch"},
+    {.name = "dequantise_zero_dropped",
+     .planted = "zeros are not subtracted",
+     .base = "dequantise",
+     .file = "kernels/dequantise.cuh",
+     .text = "offset += integer_of<kConfig.zero.dtype>(zero.of(e));",
+     .in_place = "offset += 0;",
+     .faults = "mismatch"},
+    {.name = "dequantise_sign_not_taken_away",
+     .planted = "the flipped sign bit stays in the value",
+     .base = "dequantise, 8 bits",
+     .file = "kernels/dequantise.cuh",
+     .text = "i32 offset = (1 << 23) + static_cast<i32>(sign_bit(kQ));",
+     .in_place = "i32 offset = 1 << 23;",
+     .faults = "mismatch"},
+    {.name = "dequantise_row_without_its_block",
+     .planted = "each row has scales of its own where two share them",
+     .base = "dequantise, plain",
+     .file = "kernels/dequantise.cuh",
+     .text = "block.dim[kMaxDims - 2] = at.dim[kMaxDims - 2] / kRows;",
+     .in_place = "block.dim[kMaxDims - 2] = at.dim[kMaxDims - 2];",
+     .faults = "mismatch out_of_bounds"},
+    {.name = "dequantise_one_scale_for_a_vector",
+     .planted = "all columns of a vector have the scale of the first",
+     .base = "dequantise, plain",
+     .file = "kernels/dequantise.cuh",
+     .text = "return bits[kCount == 1 ? 0 : e];",
+     .in_place = "return bits[0];",
+     .faults = "mismatch"},
+    {.name = "dequantise_zero_of_the_other_half",
+     .planted = "zeros of 4 bits are always the low half of a byte",
+     .base = "dequantise, plain",
+     .file = "kernels/dequantise.cuh",
+     .text = "return kBits == 4 ? loaded >> (static_cast<u32>(index) % 2 * 4) : loaded;",
+     .in_place = "return loaded;",
+     .faults = "mismatch"},
+    {.name = "dequantise_padding_is_stored",
+     .planted = "threads of rows past the last store them",
+     .base = "dequantise",
+     .file = "kernels/dequantise.cuh",
+     .text = "return columns > 0 && at.dim[kMaxDims - 2] < kConfig.rows();",
+     .in_place = "return columns > 0;",
+     .faults = "out_of_bounds"},
+    {.name = "dequantise_plain_tail_is_whole",
+     .planted = "plain integers past the end of a row are loaded",
+     .base = "dequantise, plain",
+     .file = "kernels/dequantise.cuh",
+     .text = "if (valid == kDequantisedColumns) {",
+     .in_place = "if (valid > 0) {",
+     .faults = "out_of_bounds"},
+    {.name = "dequantise_wait_removed",
+     .planted = "no dependency wait",
+     .base = "dequantise, plain",
+     .file = "kernels/dequantise.cuh",
+     .text = "griddepcontrol_wait();",
+     .in_place = "",
+     .faults = "before_dependency_wait no_dependency_wait"},
+    {.name = "dequantise_inputs_before_wait",
+     .planted = "integers that are no weight are loaded before the dependency wait",
+     .base = "dequantise, plain",
+     .file = "kernels/dequantise.cuh",
+     .text = "if constexpr (kConfig.q.before_wait == kBeforeWait) q.load(params, at, tile);",
+     .in_place = "if constexpr (kBeforeWait) q.load(params, at, tile);",
+     .faults = "before_dependency_wait"},
+};
+
+}  // namespace catenary::testing
