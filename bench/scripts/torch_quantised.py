@@ -9,6 +9,7 @@ are compared with those of the dequantised weight; a contender that differs is n
 
     bf16       F.linear of the dequantised weight
     catenary   one chain, with PDL
+    catenary-rounded  the same with the word rounded_weights (not by default)
     tinygemm   PyTorch's own kernel of int4, as torchao takes it
     humming    the package humming-kernels, as it chooses its tiles; from the words of compressed-tensors
 
@@ -70,10 +71,10 @@ def of_bf16(weight, x, copies):
     return step, out, {}
 
 
-def of_catenary(weight, x, copies):
+def of_catenary(weight, x, copies, word=""):
     dtype = f"i{weight.bits}"
     chain = catenary.Chain.parse(
-        f"chain product(input x: bf16[{x.shape[0]}, {weight.k}], weight q: {dtype}[{weight.n}, {weight.k}] packed,\n"
+        f"chain product{word}(input x: bf16[{x.shape[0]}, {weight.k}], weight q: {dtype}[{weight.n}, {weight.k}] packed,\n"
         f"    weight s: bf16[{weight.n}, {weight.k // weight.group}]) {{\n"
         f'  w = dequant(q, s) block (1, {weight.group})\n  y = contract "mk,nk->mn"(x, w)\n  return y: bf16 }}')
     engine = catenary.Engine(device=None if x.is_cuda else "sim")
@@ -85,7 +86,11 @@ def of_catenary(weight, x, copies):
     def step():
         for (q, s), y in zip(weights, out):
             executable(x, q, s, out=y, allow_pdl=True)
-    return step, out, {"plan": str(engine.explain(chain))}
+    return step, out, {"plan": str(executable.explain())}
+
+
+def of_catenary_rounded(weight, x, copies):
+    return of_catenary(weight, x, copies, " rounded_weights")
 
 
 def of_tinygemm(weight, x, copies):
@@ -123,7 +128,7 @@ def of_humming(weight, x, copies):
     return step, out, {"version": humming.__version__}
 
 
-MAKERS = {"bf16": of_bf16, "catenary": of_catenary, "tinygemm": of_tinygemm, "humming": of_humming}
+MAKERS = {"bf16": of_bf16, "catenary": of_catenary, "catenary-rounded": of_catenary_rounded, "tinygemm": of_tinygemm, "humming": of_humming}
 
 
 def clones(tensor, count):
@@ -167,7 +172,7 @@ def main(arguments=None):
     parser.add_argument("--formats", default=",".join(FORMATS), help=f"of {', '.join(FORMATS)}")
     parser.add_argument("--shapes", default=",".join(f"{n}x{k}" for n, k in SHAPES), help="N x K")
     parser.add_argument("--rows", default="1,4,8,16,32", help="rows of x")
-    parser.add_argument("--contenders", default=",".join(CONTENDERS), help=f"of {', '.join(CONTENDERS)}")
+    parser.add_argument("--contenders", default=",".join(CONTENDERS), help=f"of {', '.join(MAKERS)}")
     parser.add_argument("--weights-mib", type=int, default=256, help="of a contender's step")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--round-ms", type=float, default=10, help="of one contender in one round")

@@ -20,7 +20,7 @@ def rows_of(tmp_path, *contenders):
 
 
 def test_contenders_have_one_weight(tmp_path):
-    rows = rows_of(tmp_path, "bf16", "catenary")
+    rows = rows_of(tmp_path, "bf16", "catenary", "catenary-rounded")
     assert [row["format"] for row in rows] == ["int4", "int8"]
     for row in rows:
         assert all("error" not in entry and entry["us"] > 0 for entry in row["contenders"].values())
