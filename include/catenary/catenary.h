@@ -213,13 +213,12 @@ CTN_API ctn_status ctn_chain_contract(ctn_chain* chain, const char* equation, ct
                                       ctn_value right, uint32_t flags, const ctn_ragged* ragged,
                                       const char* name, ctn_value* value);
 
-/* The weight (q - zero) * scale of integers `q`, for a contraction with a bf16 or f16 operand or
- * for ctn_chain_cast to one of these, whose value is a matrix like any other; or the operand
- * q * scale of CTN_E4M3 or CTN_E5M2, for a contraction with another one of that dtype. No other
- * operation takes it. Scales of fp8 are CTN_F32, without zeros. Blocks of block_rows x
- * block_columns of the last two dimensions of `q` share one scale and zero: both have the shape of
- * `q` with those sizes divided by the block's, rounded up. All three are parameters. `zero` is of
- * CTN_I8, CTN_I4 or CTN_U4, or -1: none. */
+/* The weight (q - zero) * scale of integers `q`, for a contraction with a bf16 or f16 operand or a
+ * cast to one of these, a matrix like any other; or the operand q * scale of CTN_E4M3 or CTN_E5M2,
+ * for a contraction with another one of that dtype. No other operation takes it. Scales of fp8 are
+ * CTN_F32, without zeros. Blocks of block_rows x block_columns of the last two dimensions of `q`
+ * share one scale and zero: both have the shape of `q` with those sizes divided by the block's,
+ * rounded up. All three are parameters. `zero` is of CTN_I8, CTN_I4 or CTN_U4, or -1: none. */
 CTN_API ctn_status ctn_chain_dequant(ctn_chain* chain, ctn_value q, ctn_value scale, ctn_value zero,
                                      int64_t block_rows, int64_t block_columns, const char* name,
                                      ctn_value* value);

@@ -280,10 +280,11 @@ Expected<TensorType> check_output(const VerifyContext& context, int i) {
   const std::string who = fmt::format("output {}", quoted(context.name(output.value)));
   const Op op = chain.values[output.value].op;
   if (op == Op::kDequant) {
+    const bool cast = has_rounded_form(chain, chain.values[output.value]);
     return make_error_at(output.at, ErrorCode::kInvalidChain,
-                         "{} is a dequantised weight: only a contraction or a cast to bf16 or f16 "
-                         "takes it, so return one of these",
-                         who);
+                         "{} is a dequantised weight: only a contraction{} takes it, so return {}",
+                         who, cast ? " or a cast to bf16 or f16" : "",
+                         cast ? "one of these" : "the contraction");
   }
   if (op == Op::kParameter || op == Op::kConstant) {
     return make_error_at(output.at, ErrorCode::kInvalidChain,

@@ -133,21 +133,24 @@ Error check_nibbles(const TensorType& type, std::string_view who, Location at) {
   return Error::success();
 }
 
+bool has_rounded_form(const Chain& chain, const Value& dequant) {
+  return is_integer(chain.values[dequant.operands[0].value].type.dtype);
+}
+
 Error check_dequant_user(const Chain& chain, const Value& value, const Value& dequant) {
   const bool rounds = value.op == Op::kCast &&
                       (value.type.dtype == DType::kBF16 || value.type.dtype == DType::kF16);
-  if (!rounds) {
+  if (!has_rounded_form(chain, dequant)) {
     return make_error_at(value.at, ErrorCode::kInvalidChain,
-                         "{} uses {}, a dequantised weight: only a contraction or a cast to bf16 "
-                         "or f16 takes it, so multiply by it with contract, or use a cast of it",
+                         "{} uses {}, which is dequantised from fp8: only a contraction takes it, "
+                         "so multiply by it with contract",
                          quoted(value.name), quoted(dequant.name));
   }
-  const DType stored = chain.values[dequant.operands[0].value].type.dtype;
-  if (is_integer(stored)) return Error::success();
+  if (rounds) return Error::success();
   return make_error_at(value.at, ErrorCode::kInvalidChain,
-                       "cast {} is of {}, which is dequantised from {}: only integers are "
-                       "dequantised to a matrix of their own, so multiply by it with contract",
-                       quoted(value.name), quoted(dequant.name), dtype_text(stored));
+                       "{} uses {}, a dequantised weight: only a contraction or a cast to bf16 or "
+                       "f16 takes it, so multiply by it with contract, or use a cast of it",
+                       quoted(value.name), quoted(dequant.name));
 }
 
 Expected<ValueInfo> check_dequant(const VerifyContext& context, const Value& value) {

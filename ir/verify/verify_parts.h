@@ -40,6 +40,9 @@ Expected<ValueInfo> check_contract(const VerifyContext& context, const Value& va
 Expected<ValueInfo> check_reduction(const VerifyContext& context, const Value& value);
 Expected<ValueInfo> check_dequant(const VerifyContext& context, const Value& value);
 
+// Does a cast take the value of `dequant`, which is checked? That of integers.
+bool has_rounded_form(const Chain& chain, const Value& dequant);
+
 // Rules of a value other than a contraction that uses `dequant`, which is checked.
 Error check_dequant_user(const Chain& chain, const Value& value, const Value& dequant);
 

@@ -127,7 +127,8 @@ struct GemmSm90Config {
   // The most of these that leave a thread enough for the rest of a mainloop that adds partial sums.
   // setmaxnreg gives the mma warpgroups of persistent CTAs the registers of the load warpgroup.
   constexpr i32 most_mainloop_registers() const {
-    if (schedule.sum_slices > 1) return 160;  // more leave an epilogue too few
+    // More leave an epilogue too few, or the barriers of a cluster.
+    if (schedule.sum_slices > 1) return cluster_ctas() > 1 ? 128 : 160;
     if (schedule.cluster_k != 0)
       return schedule.ctas_per_sm > 1 ? 64 : schedule.consumers > 1 ? 96 : 192;
     return schedule.consumers == 3 ? 96 : 192;

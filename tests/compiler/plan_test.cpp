@@ -10,6 +10,7 @@
 #include "compiler/plan.h"
 #include "ir/random/random_chain.h"
 #include "ir/text/text.h"
+#include "shared/dequantise_config.h"
 #include "shared/gemm_dequant_config.h"
 #include "shared/gemm_sm80_config.h"
 #include "shared/gemm_sm90_config.h"
@@ -85,6 +86,8 @@ void add_slots_of_part(const KernelPlan& kernel, std::set<i32>& all, std::set<i3
     all.insert(dequant->x.slot);
     add_weights(*dequant);
   }
+  if (const auto* c = kernel.config.get_if<DequantiseConfig>())
+    all.insert({c->q.slot, c->scale.slot, c->has_zero ? c->zero.slot : c->q.slot});
   for (const MapBinding& map : kernel.maps) all.insert(map.slot);
   if (const auto* mapped = kernel.config.get_if<GemmSm90Config>()) {
     if (mapped->ragged.kind != Ragged::kNone) all.insert(mapped->ragged.group_ends_slot);

@@ -33,8 +33,8 @@ const Case kDequants[] = {
      "'y' uses 't2', a dequantised weight: only a contraction or a cast to bf16 or f16 takes it"},
     {"weight q: e4m3[8, 128], weight s: f32[8, 1]",
      "y = cast(dequant(q, s) block (1, 128), bf16) return y: bf16",
-     "cast 'y' is of 't2', which is dequantised from e4m3: only integers are dequantised to a "
-     "matrix of their own, so multiply by it with contract"},
+     "'y' uses 't2', which is dequantised from fp8: only a contraction takes it, so multiply by it "
+     "with contract"},
     {"input x: bf16[4, 64], weight q: i8[8, 64], weight s: f32[8, 4]",
      "y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 32)) return y: f32",
      "'s' of 't3' is f32[8, 4], and blocks of 1 x 32 of 'q' need f32[8, 2]: give one number"},

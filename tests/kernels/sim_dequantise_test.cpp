@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// `dequantise` in the simulator: every dtype of integers, scales and zeros, packed and plain, blocks
-// of any shape, tails, batches, strides; every allocation has exactly the bytes of its tensor.
-// Chains with rounded weights, on targets where no kernel reads the weight and where one does.
+// `dequantise` in the simulator: every dtype of integers, scales and zeros, packed and plain,
+// blocks of any shape, tails, batches, strides; every allocation has exactly the bytes of its
+// tensor. Chains with rounded weights, on targets where no kernel reads the weight and where one
+// does.
 #include <doctest/doctest.h>
 
 #include "compiler/kernel_family.h"

@@ -16,7 +16,7 @@ constexpr int kThreads = 256;
 
 std::string config_text(const DequantiseConfig& c) {
   Fields fields;
-  fields.line().add("size", c.size);
+  fields.line().add_unless_default("size", c.size, DequantiseConfig().size);
   fields.line().add("packed", c.packed).add("has_zero", c.has_zero);
   fields.add_unless_default("load_bytes", c.load_bytes, DequantiseConfig().load_bytes);
   fields.add("threads", c.threads);
