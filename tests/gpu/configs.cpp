@@ -281,8 +281,10 @@ std::vector<i64> wanted_cases(const Suite& suite) {
   if (options.only_case >= count) return {};
   if (options.only_case >= 0) return {options.only_case};
   std::vector<i64> cases;
-  for (i64 i = std::min(options.part, options.parts) - 1; i < count; i += options.parts)
-    cases.push_back(i);
+  for (i64 i = std::min(options.part, options.parts) - 1; i < count; i += options.parts) {
+    if (make_case(i, suite.cases()).name.find(options.named) != std::string::npos)
+      cases.push_back(i);
+  }
   return cases;
 }
 

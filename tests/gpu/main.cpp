@@ -100,6 +100,10 @@ int main(int argc, char** argv) {
   app.add_option("--case", options.only_case, "run only this config");
   app.add_option("--part", options.part, "run only this part of the configs, counted from 1")
       ->check(CLI::Range(i64{1}, i64{64}));
+  app.add_option("--named", options.named, "run only configs whose name contains this");
+  app.add_option("--repeats", options.repeats, "further launches of the same data")
+      ->check(CLI::Range(0, 100000))
+      ->default_val(options.repeats);
   app.add_option("--parts", options.parts, "number of parts of the configs")
       ->check(CLI::Range(i64{1}, i64{64}));
   app.add_option("--inject", options.inject, "the fault to inject into a rehearsal")

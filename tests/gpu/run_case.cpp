@@ -157,7 +157,7 @@ Error Runner::run_all(const PreparedRun& run, const Executable& executable, Case
   }
   if (suite_.options().against_simulator) result.after.push_back(*a);
   result.launches += 2;
-  const int repeats = suite_.simulated() ? 1 : 2;
+  const int repeats = suite_.simulated() ? 1 : suite_.options().repeats;
   for (int again = 0; again < repeats; ++again) {
     Expected<std::vector<u8>> more = launch(run, executable, image.run_a);
     if (!more) return more.takeError();

@@ -33,6 +33,8 @@ struct SuiteOptions {
   i64 only_case = -1;  // run only this config
   i64 part = 1;        // run only this of `parts` parts of the configs
   i64 parts = 1;
+  std::string named;  // run only configs whose name contains this
+  int repeats = 2;    // further launches of the same data, which must give the same bytes
   // Rehearsals only: the fault of the stand-in. "wrong": one wrong element; "missing": one element
   // is not written; "beyond": one is written past the end.
   std::string inject;
