@@ -393,14 +393,17 @@ i64 bytes_moved(const VerifiedChain& chain, const Plan& plan, const FusionPlan& 
 
 // `chosen`: of the last bucket.
 void sum_up(const VerifiedChain& chain, Plan& plan, const Variant& chosen) {
-  const FusionPlan unfused = fuse_chain(chain, false);
+  // Weights that are rounded are stored without fusion, too.
+  const bool rounded = chosen.form >= 0 && plan.forms[chosen.form].rounded;
+  const VerifiedChain& apart_chain = rounded ? *chosen.chain : chain;
+  const FusionPlan unfused = fuse_chain(apart_chain, false);
   const FusionPlan& fusion = chosen.fusion;
   plan.fused_bytes = bytes_moved(*chosen.chain, plan, fusion);
   plan.fused_kernels = static_cast<int>(fusion.groups.size());
   for (const KernelPlan& kernel : plan.buckets.back().kernels) {
     plan.fused_kernels -= static_cast<int>(kernel.beside.size());
   }
-  const auto apart = group_bytes(chain, unfused, plan.buckets.back().hi);
+  const auto apart = group_bytes(apart_chain, unfused, plan.buckets.back().hi);
   plan.unfused_bytes = std::accumulate(apart.begin(), apart.end(), i64{0});
   plan.unfused_kernels = static_cast<int>(unfused.groups.size());
   for (const KernelPlan& kernel : plan.buckets.back().kernels) {
