@@ -109,9 +109,11 @@ struct Bucketed {
   i64 workspace_bytes = 0;
 };
 
+// `may_share`: Variants::may_share.
 Expected<Bucketed> plan_bucket(const VerifiedChain& chain, const Target& target,
                                const PlanOptions& options, const FusionPlan& fusion,
-                               const MemoryMap& memory, std::pair<i64, i64> range) {
+                               const MemoryMap& memory, llvm::ArrayRef<ValueId> may_share,
+                               std::pair<i64, i64> range) {
   Bucketed result;
   result.bucket.lo = range.first;
   result.bucket.hi = range.second;
@@ -128,8 +130,9 @@ Expected<Bucketed> plan_bucket(const VerifiedChain& chain, const Target& target,
             tensors[g],
             range.second,
             kernel_name(chain, result.bucket.kernels.size()),
-            llvm::any_of(fusion.beside,
-                         [&](const std::vector<int>& set) { return llvm::is_contained(set, g); })};
+            llvm::any_of(fusion.groups[g].anchors, [&](const GroupAnchor& anchor) {
+              return llvm::is_contained(may_share, anchor.value);
+            })};
   };
   std::vector<bool> done(fusion.groups.size(), false);
   for (int g = 0; g < static_cast<int>(fusion.groups.size()); ++g) {
@@ -178,6 +181,9 @@ struct Variant {
 
 struct Variants {
   std::vector<Variant> all;
+  // Contractions that may run beside others in one launch in some variant (FusionPlan::beside).
+  // Which variant is taken depends on M.
+  std::vector<ValueId> may_share;
   // FusionPlan::kept_apart where operands are formed, of the first chain.
   std::vector<std::string> kept_apart;
   // The forms that are allowed beside the chain as it is written, and why others are not.
@@ -229,6 +235,9 @@ void add_variants(const VerifiedChain& chain, int form, const PlanOptions& optio
     if (choice.formed_operands && !choice.row_reductions && first)
       variants.kept_apart = fusion.kept_apart;
     if (!is_as_asked(choice, fusion)) continue;
+    for (const std::vector<int>& set : fusion.beside) {
+      for (int g : set) variants.may_share.push_back(fusion.groups[g].anchors[0].value);
+    }
     MemoryMap memory = map_memory(chain, fusion);
     variants.all.push_back({&chain, form, std::move(fusion), std::move(memory)});
   }
@@ -333,8 +342,8 @@ Expected<Bucketed> plan_fastest(const Target& target, const PlanOptions& options
   FastestOfKinds fastest;
   for (size_t i = 0; i < variants.all.size(); ++i) {
     const Variant& variant = variants.all[i];
-    Expected<Bucketed> planned =
-        plan_bucket(*variant.chain, target, options, variant.fusion, variant.memory, range);
+    Expected<Bucketed> planned = plan_bucket(*variant.chain, target, options, variant.fusion,
+                                             variant.memory, variants.may_share, range);
     if (!planned) {
       const ErrorReport refused = take_report(planned.takeError());
       if (i == 0) first = refused;

@@ -17,7 +17,7 @@ struct GroupContext {
   const GroupTensors& tensors;
   i64 symbol_hi = 0;  // the bucket's upper bound; 0 without a symbol
   std::string name;   // symbol prefix, "ctn_<chain>_k<n>"
-  bool may_share_launch = false;  // in a set of FusionPlan::beside
+  bool may_share_launch = false;  // with other contractions, in some plan of the chain
 };
 
 // A group's kernels, and the workspace of the bucket with what they need.
