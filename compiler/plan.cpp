@@ -332,6 +332,16 @@ void describe_choice(const Variants& variants, size_t chosen, const FastestOfKin
   for (const std::string& why : variants.not_rewritten) say(why);
 }
 
+// Does variant `i` replace the chosen one? A forced tile forms operands where its kernel can,
+// whatever is predicted.
+bool replaces(const Variants& variants, size_t i, size_t chosen, bool is_faster,
+              const PlanOptions& options) {
+  const bool formed = variants.all[i].fusion.has_formed_operands;
+  const bool forced = !options.force_tile.empty();
+  if (forced && formed != variants.all[chosen].fusion.has_formed_operands) return formed;
+  return is_faster;
+}
+
 // The variant that is predicted to be fastest; among equal ones the first. One may have no kernels:
 // the error is that of the first. `chosen` is the variant's number.
 Expected<Bucketed> plan_fastest(const Target& target, const PlanOptions& options,
@@ -352,7 +362,7 @@ Expected<Bucketed> plan_fastest(const Target& target, const PlanOptions& options
     }
     const double us = predicted_us(planned->bucket);
     fastest.add(variants, i, us);
-    if (best && us >= predicted_us(best->bucket)) continue;
+    if (best && !replaces(variants, i, chosen, us < predicted_us(best->bucket), options)) continue;
     best = std::move(*planned);
     chosen = i;
   }
