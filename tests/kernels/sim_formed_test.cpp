@@ -76,12 +76,14 @@ SimulatedChain make(const std::string& text, const char* tile = "", const char* 
   return std::move(*chain);
 }
 
-void passes(const SimulatedChain& chain, size_t kernels = 1) {
+// `forced`: by a tile, so that its kernel forms the operand. Else the planner may take kernels of
+// their own for the norm.
+void passes(const SimulatedChain& chain, size_t kernels = 1, bool forced = false) {
   const auto& planned = chain.plan().buckets.back().kernels;
-  CHECK(planned.size() == kernels);
   const auto* config = planned.back().config.get_if<SkinnyConfig>();
-  REQUIRE(config != nullptr);
-  CHECK(config->formed.used);
+  const bool formed = config != nullptr && config->formed.used;
+  if (forced) CHECK(formed);
+  if (formed) CHECK(planned.size() == kernels);
   for (u64 seed = 1; seed <= kSeeds; ++seed) {
     const SimulatedOutcome outcome = chain.run(seed);
     const std::string text = fmt::format("seed {}: {}: {}", seed, outcome.name, outcome.message);
@@ -123,7 +125,7 @@ TEST_SUITE("formed operands, in the simulator") {
         Norm norm;
         norm.m = m;
         norm.k = 1024;
-        passes(make(layer_norm(norm), tile));
+        passes(make(layer_norm(norm), tile), 1, true);
       }
     }
   }
@@ -146,8 +148,8 @@ TEST_SUITE("formed operands, in the simulator") {
       CAPTURE(tile);
       Norm norm;
       norm.k = 1088;
-      passes(make(layer_norm(norm), tile.c_str()));
-      passes(make(rms_norm(norm), tile.c_str()));
+      passes(make(layer_norm(norm), tile.c_str()), 1, true);
+      passes(make(rms_norm(norm), tile.c_str()), 1, true);
     }
   }
 
