@@ -332,17 +332,14 @@ void describe_choice(const Variants& variants, size_t chosen, const FastestOfKin
   for (const std::string& why : variants.not_rewritten) say(why);
 }
 
-// Does variant `i` replace the chosen one? A forced tile forms operands where its kernel can,
-// whatever is predicted.
-bool replaces(const Variants& variants, size_t i, size_t chosen, bool is_faster,
-              const PlanOptions& options) {
-  const bool formed = variants.all[i].fusion.has_formed_operands;
-  const bool forced = !options.force_tile.empty();
-  if (forced && formed != variants.all[chosen].fusion.has_formed_operands) return formed;
-  return is_faster;
+// How much of norms and gains the products of a variant take.
+int parts_inside(const Variant& variant) {
+  return variant.fusion.has_norms_inside + variant.fusion.has_gains_inside +
+         variant.fusion.has_formed_operands;
 }
 
-// The variant that is predicted to be fastest; among equal ones the first. One may have no kernels:
+// The variant that is predicted to be fastest, with prefer_inside among those with the most inside;
+// among equal ones the first. One may have no kernels:
 // the error is that of the first. `chosen` is the variant's number.
 Expected<Bucketed> plan_fastest(const Target& target, const PlanOptions& options,
                                 const Variants& variants, std::pair<i64, i64> range,
@@ -362,7 +359,11 @@ Expected<Bucketed> plan_fastest(const Target& target, const PlanOptions& options
     }
     const double us = predicted_us(planned->bucket);
     fastest.add(variants, i, us);
-    if (best && !replaces(variants, i, chosen, us < predicted_us(best->bucket), options)) continue;
+    if (best) {
+      const int more =
+          options.prefer_inside ? parts_inside(variant) - parts_inside(variants.all[chosen]) : 0;
+      if (more < 0 || (more == 0 && us >= predicted_us(best->bucket))) continue;
+    }
     best = std::move(*planned);
     chosen = i;
   }

@@ -153,27 +153,28 @@ Error no_invariant_candidate(const GroupContext& context) {
                        anchor.name, context.target.name);
 }
 
-// Keeps the candidates of that order. Returns the predicted time of the best one of any order.
-double keep_order(Offers& offers, SumOrder order) {
-  const double free_us = offers.all.empty() ? 0 : offers.all.front().candidate.predicted.us;
-  llvm::erase_if(offers.all, [&](const Offer& offer) { return offer.candidate.sums != order; });
-  return free_us;
+double best_us(const Offers& offers) {
+  return offers.all.empty() ? 0 : offers.all.front().candidate.predicted.us;
 }
 
-// Keeps the candidates of a batch-invariant plan. Returns the predicted time of the best one of any
-// order.
-double keep_invariant(const GroupContext& context, const ContractionProblem& problem,
-                      Offers& offers) {
+void keep_order(Offers& offers, SumOrder order) {
+  llvm::erase_if(offers.all, [&](const Offer& offer) { return offer.candidate.sums != order; });
+}
+
+// Leaves the candidates of a batch-invariant plan: those of the divided sum if a family has it.
+void keep_invariant(const GroupContext& context, const ContractionProblem& problem,
+                    Offers& offers) {
   TileRequest request = forced_request(context.options);
   request.sum_slices = invariant_slices(context, problem);
   const SumOrder order = {SumOrder::Kind::kAscendingWgmma, request.sum_slices};
-  if (request.sum_slices == 1) return keep_order(offers, invariant_order(offers));
-  Offers sliced = collect_offers(problem, nullptr, context.target, request);
-  if (!has_order(sliced, order)) return keep_order(offers, invariant_order(offers));
-  const double free_us = keep_order(offers, order);
-  offers = std::move(sliced);
-  keep_order(offers, order);
-  return free_us;
+  if (request.sum_slices > 1) {
+    Offers divided = collect_offers(problem, nullptr, context.target, request);
+    if (has_order(divided, order)) {
+      offers = std::move(divided);
+      return keep_order(offers, order);
+    }
+  }
+  keep_order(offers, invariant_order(offers));
 }
 
 std::string invariant_text(double us, double free_us) {
@@ -315,7 +316,8 @@ Expected<PlannedGroup> plan_contraction(const GroupContext& context, i64 workspa
                                  forced_request(context.options));
   const bool invariant = context.options.batch_invariant;
   const bool computed = !offers.all.empty();
-  const double free_us = invariant ? keep_invariant(context, *problem, offers) : 0;
+  const double free_us = best_us(offers);
+  if (invariant) keep_invariant(context, *problem, offers);
   if (computed && offers.all.empty()) return no_invariant_candidate(context);
   std::string note;
   const Offer* offer = pick(context, *problem, signature, offers, note);
@@ -355,7 +357,8 @@ std::optional<KernelPlan> plan_beside(llvm::ArrayRef<GroupContext> contexts, dou
       if (invariant_order(collect_offers(part, nullptr, first.target, forced)) != order)
         return std::nullopt;
     }
-    free_us = keep_order(offers, order);
+    free_us = best_us(offers);
+    keep_order(offers, order);
   }
   // What is predicted to lose by more than the model errs needs no kernel to find that it has none.
   constexpr double kLosesBy = 1.25;

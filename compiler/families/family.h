@@ -22,8 +22,8 @@ struct SumOrder {
     kAscendingWgmma  // k-blocks of wgmma, ascending
   };
   Kind kind = Kind::kOther;
-  // K-slices that are summed so by themselves, each k-tiles * i / slices to the next; their sums
-  // are added in ascending order.
+  // K-slices that are summed separately. Slice i begins at k-tile (k-tiles * i / slices). The sums
+  // of the slices are added in ascending order.
   int slices = 1;
   bool operator==(const SumOrder&) const = default;
 };
@@ -43,7 +43,7 @@ struct Candidate {
 struct TileRequest {
   std::string tile;
   int split_k = 0;
-  int sum_slices = 1;  // SumOrder::slices that candidates which divide no K should have
+  int sum_slices = 1;  // SumOrder::slices of candidates that do not divide K among CTAs
   bool is_forced() const { return !tile.empty() || split_k != 0; }
 };
 

@@ -84,8 +84,8 @@ CATENARY_DEVICE void plain_mainloop(typename GemmSm90Traits<kConfig>::Accumulato
   if (!T::kMayHaveNoKTile || k_tiles != 0) release_stage<kPipelineOf<kConfig>>(smem, previous);
 }
 
-// The mainloop of one tile whose k-slices are summed by themselves: their borders, and the order in
-// which their sums are added, are those of a split-K cluster of as many CTAs, so the bits are.
+// The mainloop of one tile whose k-slices are summed separately. The slices are those of a split-K
+// cluster of as many CTAs, and their sums are added in the same order. So the bits are the same.
 template <const GemmSm90Config& kConfig, class Overlap>
 CATENARY_DEVICE void sliced_mainloop(typename GemmSm90Traits<kConfig>::Accumulators& d, u32 smem,
                                      u32 warpgroup, const KTileRange& range,

@@ -25,7 +25,7 @@ struct GemmSm90Schedule {
   // partials and exit; an SM holds ctas_per_sm of them.
   i32 cluster_k = 0;
   i32 ctas_per_sm = 1;
-  // > 1, of persistent CTAs: k-slices of a tile, which a CTA sums by themselves and adds in
+  // > 1, of persistent CTAs: k-slices of a tile. The CTA sums each separately and adds the sums in
   // ascending order, as the CTAs of a split-K cluster do.
   i32 sum_slices = 1;
   i32 split_k = 1;       // > 1: the split's number is the dimension before the batch dimensions
@@ -127,7 +127,7 @@ struct GemmSm90Config {
   // The most of these that leave a thread enough for the rest of a mainloop that adds partial sums.
   // setmaxnreg gives the mma warpgroups of persistent CTAs the registers of the load warpgroup.
   constexpr i32 most_mainloop_registers() const {
-    // More leave an epilogue too few, or the barriers of a cluster.
+    // With more, the epilogue or the barriers of a cluster have too few.
     if (schedule.sum_slices > 1) return cluster_ctas() > 1 ? 128 : 160;
     if (schedule.cluster_k != 0)
       return schedule.ctas_per_sm > 1 ? 64 : schedule.consumers > 1 ? 96 : 192;

@@ -245,6 +245,7 @@ Case from_text(const WrittenCase& written, u64 seed) {
   }
   made.options.split_k = written.split_k;
   made.options.force_tile = written.tile;
+  made.options.prefer_inside = written.prefer_inside;
   made.family = written.family;
   made.symbols = written.symbols.empty() ? symbol_values(made.chain, seed) : written.symbols;
   made.ends = written.ends;

@@ -52,7 +52,8 @@ struct WrittenCase {
   std::vector<std::vector<i32>> ends;
   int split_k = 0;
   std::string tile = "";
-  std::string family = "";  // as in Case
+  std::string family = "";     // as in Case
+  bool prefer_inside = false;  // as in PlanOptions
 };
 const std::vector<WrittenCase>& written_cases();
 std::vector<WrittenCase> skinny_cases();  // these functions return parts of written_cases()

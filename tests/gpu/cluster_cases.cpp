@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `gemm_sm90` in clusters of four and eight CTAs, which share A along rows and B along columns,
-// with pairs of subtiles stored at a time, and with k-slices that a CTA sums by themselves.
+// with pairs of subtiles stored at a time, and with k-slices that a CTA sums separately.
 #include <fmt/format.h>
 
 #include "tests/gpu/sm90_cases.h"

@@ -354,14 +354,14 @@ inline constexpr MutantBase kMutantBases[] = {
          "  s = rsqrt(add(mul(sum \"mk->m\"(square(d)), 0.0017123287671232876), 0.00001))\n"
          "  n = cast(add(mul(mul(d, s @ \"m\"), g @ \"k\"), b @ \"k\"), bf16)\n"
          "  y = contract \"mk,nk->mn\"(n, w)\n  return y: f32 }",
-     .tile = "skinny4x1s2r1g2p3",
+     .tile = "skinny2x2s4r1g2p3",
      .fill = FillKind::kNormal},
     {.name = "skinny, LayerNorm in a cluster",
      .chain =
-         "chain a(input x: bf16[9, 568], weight g: f32[568], weight b: f32[568],\n"
-         "        weight w: bf16[40, 568]) {\n  m = mul(sum \"mk->m\"(x), 0.0017605633802816902)\n"
+         "chain a(input x: bf16[9, 576], weight g: f32[576], weight b: f32[576],\n"
+         "        weight w: bf16[40, 576]) {\n  m = mul(sum \"mk->m\"(x), 0.001736111111111111)\n"
          "  d = sub(x @ \"mk\", m @ \"m\")\n"
-         "  s = rsqrt(add(mul(sum \"mk->m\"(square(d)), 0.0017605633802816902), 0.00001))\n"
+         "  s = rsqrt(add(mul(sum \"mk->m\"(square(d)), 0.001736111111111111), 0.00001))\n"
          "  n = cast(add(mul(mul(d, s @ \"m\"), g @ \"k\"), b @ \"k\"), bf16)\n"
          "  y = contract \"mk,nk->mn\"(n, w)\n  return y: f32 }",
      .tile = "skinny2x2s2r1g2p2c2",

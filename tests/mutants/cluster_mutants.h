@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mutants of clusters of M x N in `gemm_sm90`: which CTAs share a tile. And of k-slices that a CTA
-// sums by themselves.
+// sums separately.
 #pragma once
 
 #include "tests/mutants/mutant.h"

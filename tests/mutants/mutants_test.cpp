@@ -150,6 +150,7 @@ std::string mutate(const Mutant& mutant) {
 
 Expected<Program> chain_program(const MutantBase& base, const HostCompiler& compiler) {
   SimulatedChainOptions options;
+  options.plan.prefer_inside = true;
   options.plan.force_tile = base.tile;
   options.plan.split_k = base.split_k;
   options.symbol = base.symbol;

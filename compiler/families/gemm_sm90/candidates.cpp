@@ -135,8 +135,8 @@ int number_after(const std::string& name, char letter, int otherwise) {
   return number;
 }
 
-// K-slices that persistent CTAs sum by themselves: those that the order of sums has, or that a
-// forced name asks for.
+// The number of k-slices that a persistent CTA sums separately. The order of sums, or the name of a
+// forced tile, says it.
 int sum_slices(const ContractionProblem& problem, const TileRequest& request,
                const GemmSm90Config& base) {
   const int slices = request.tile.empty() ? request.sum_slices : number_after(request.tile, 'z', 1);

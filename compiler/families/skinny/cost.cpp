@@ -19,9 +19,9 @@ double stream_waits(const SkinnyConfig& c) {
          kHalfOfWarps * std::max(std::log2(kMostWarps / c.tile.warps_k), 0.0);
 }
 
-// A round of CTAs whose warps form their rows of X, multiply them by a gain or sum their squares,
-// between the loads and the MMAs: instructions of one warp, which others do not hide, and latencies
-// of the passes (RESULTS skinny-123).
+// The time that a norm or a gain adds to each round of CTAs. A warp forms, scales or squares its
+// rows of X after their load and before the MMAs. No other warp hides its instructions. A pass over
+// the rows also costs latencies (RESULTS skinny-123).
 double norm_us(const SkinnyProblem& problem, const SkinnyConfig& c, const Target& target) {
   constexpr double kClocks = 2.3;  // of an instruction
   constexpr double kPass = 0.54;

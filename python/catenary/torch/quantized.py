@@ -43,8 +43,8 @@ def quantized_linear(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | No
     """activation(x ((q - zero) * scale)^T + bias), by kernels that read the packed weight.
 
     The chain has the word `rounded_weights`: one kernel, or one that rounds the weight to x's dtype and one that
-    multiplies, whichever is predicted to be faster for the rows of x. On a GPU before compute capability 8.0 operations
-    of torch round the weight, and `torch.nn.functional.linear` multiplies.
+    multiplies, whichever is predicted to be faster for the rows of x. GPUs before compute capability 8.0 have no such
+    kernels: there torch rounds the weight, and `torch.nn.functional.linear` multiplies by it.
 
     Args:
         x: bf16 or f16 [..., k]; under autocast its dtype.
