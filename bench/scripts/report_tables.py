@@ -12,8 +12,7 @@ from report_torch_tables import (decoder_layers_table, large_peers_table, model_
 BRIEF = (("gemm/4096x4096x4096/bf16", False), ("swiglu/8192x4096x4096/bf16", False),
          ("grouped_bias_silu/2560x12x3072x1024/bf16", False),
          ("moe_even/4x16384x14336x4096/bf16", False),
-         ("small/1x2048x4096/bf16", True), ("small/128x2048x4096/bf16", True),
-         ("int4_g128/1x8192x8192/bf16", True), ("fp8_dense/8192x8192x8192/e4m3", False))
+         ("small/1x2048x4096/bf16", True), ("small/128x2048x4096/bf16", True))
 BRIEF_TRAINING = 2  # rows
 BRIEF_MODELS = 2
 
