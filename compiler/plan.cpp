@@ -332,15 +332,15 @@ void describe_choice(const Variants& variants, size_t chosen, const FastestOfKin
   for (const std::string& why : variants.not_rewritten) say(why);
 }
 
-// How much of norms and gains the products of a variant take.
+// How many of norms, gains and row reductions the products of a variant take.
 int parts_inside(const Variant& variant) {
   return variant.fusion.has_norms_inside + variant.fusion.has_gains_inside +
-         variant.fusion.has_formed_operands;
+         variant.fusion.has_formed_operands + variant.fusion.has_row_reductions;
 }
 
-// The variant that is predicted to be fastest, with prefer_inside among those with the most inside;
-// among equal ones the first. One may have no kernels:
-// the error is that of the first. `chosen` is the variant's number.
+// The variant that is predicted to be fastest; with prefer_inside the fastest of those with the
+// most parts inside. Among equal ones the first. A variant may have no kernels; if none has, the
+// error is that of the first. `chosen` is the variant's number.
 Expected<Bucketed> plan_fastest(const Target& target, const PlanOptions& options,
                                 const Variants& variants, std::pair<i64, i64> range,
                                 size_t& chosen) {

@@ -68,8 +68,8 @@ struct PlanOptions {
   // Norms before contractions may take their algebraic form (ir/algebraic_norms.h). A chain may
   // allow it too, and then its reference allows it as well.
   bool algebraic_norms = false;
-  // Norms and gains are parts of the products that read them wherever a kernel can do it, not only
-  // where that is predicted to be faster. For tests.
+  // Norms, gains and row reductions are parts of the products beside them wherever a kernel can do
+  // it, not only where that is predicted to be faster. For tests.
   bool prefer_inside = false;
   // A tile's name ("128x128x32w2x2s3", "skinny16x1s3r1g2p2"); empty: the cost model decides.
   std::string force_tile;

@@ -82,6 +82,7 @@ WrittenCase made(const std::string& name, std::string text, const char* tile = "
   result.name = fmt::format("rows reduced, {} {}", name, tile);
   result.text = std::move(text);
   result.tile = tile;
+  result.prefer_inside = true;
   result.symbols = std::move(symbols);
   return result;
 }

@@ -202,7 +202,8 @@ const std::vector<WrittenCase>& sanitizer_cases() {
        {},
        0,
        "64x128x64p2s3",
-       "gemm_sm90"},
+       "gemm_sm90",
+       true},
       {"fp8",
        "chain a(input x: e4m3[72, 272], weight w: e4m3[136, 272], input s: f32[72]) {\n"
        "  y = mul(contract \"mk,nk->mn\"(x, w), s @ \"m\")\n  return y: e4m3 }",

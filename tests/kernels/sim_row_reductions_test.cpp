@@ -31,6 +31,7 @@ std::string run(const Case& from, const HostCompiler& compiler) {
   for (const FillKind fill : {FillKind::kExactInteger, FillKind::kNormal, FillKind::kNanPlant}) {
     SimulatedChainOptions options;
     options.plan.force_tile = from.tile;
+    options.plan.prefer_inside = true;
     options.symbol = from.symbol;
     options.fill = fill;
     if (!from.ends.empty()) options.ends = from.ends[0];
@@ -223,6 +224,7 @@ TEST_SUITE("reductions of rows, in the simulator") {
       CAPTURE(tile);
       SimulatedChainOptions options;
       options.plan.force_tile = tile;
+      options.plan.prefer_inside = true;
       options.fill = FillKind::kNormal;
       options.sm_count = 7;
       auto chain = SimulatedChain::make(text, options);
@@ -246,13 +248,16 @@ TEST_SUITE("reductions of rows, in the simulator") {
       FusionOptions fusion;
       fusion.row_reductions = true;
       if (!fuse_chain(*chain, fusion).has_row_reductions) continue;
-      auto plan = make_plan(*chain, h200, {});
+      PlanOptions inside;
+      inside.prefer_inside = true;
+      auto plan = make_plan(*chain, h200, inside);
       if (!plan || !reduces_rows(*plan)) {
         if (!plan) llvm::consumeError(plan.takeError());
         continue;
       }
       ++found;
       SimulatedChainOptions options;
+      options.plan = inside;
       options.fill = FillKind::kNormal;
       if (chain->chain().symbol) options.symbol = chain->chain().symbol->hi;
       auto run = SimulatedChain::make(print(chain->chain()), options);
