@@ -8,6 +8,7 @@
 
 #include "compiler/families/binding.h"
 #include "compiler/limits.h"
+#include "compiler/workspace.h"
 #include "ir/default_numerics.h"
 #include "ir/rounded_weights.h"
 
@@ -167,6 +168,7 @@ Expected<Bucketed> plan_bucket(const VerifiedChain& chain, const Target& target,
   // and before it writes. Hardware before sm_90 has no programmatic launch.
   for (const KernelPlan& kernel : result.bucket.kernels)
     result.bucket.pdl.push_back(target.compute_capability() >= 90 && kernel.gains_by_pdl);
+  result.workspace_bytes = share_workspace(result.bucket.kernels);
   return result;
 }
 

@@ -2,7 +2,6 @@
 // What the planner decides, on chains small enough to work out by hand.
 #include <doctest/doctest.h>
 
-#include <map>
 #include <set>
 
 #include "compiler/fusion/fuse.h"
@@ -10,12 +9,8 @@
 #include "compiler/plan.h"
 #include "ir/random/random_chain.h"
 #include "ir/text/text.h"
-#include "shared/dequantise_config.h"
-#include "shared/gemm_dequant_config.h"
 #include "shared/gemm_sm80_config.h"
 #include "shared/gemm_sm90_config.h"
-#include "shared/skinny_config.h"
-#include "shared/skinny_dequant_config.h"
 #include "tests/support/verified.h"
 
 using namespace catenary;
@@ -61,109 +56,7 @@ std::vector<std::string> computed_names(const VerifiedChain& chain, const Kernel
   return names;
 }
 
-// Slots that one part's code addresses, and those of them that it writes.
-void add_slots_of_part(const KernelPlan& kernel, std::set<i32>& all, std::set<i32>& written) {
-  for (const Program* program : {&kernel.prologue, &kernel.program}) {
-    for (const ProgramLine& line : *program) {
-      const bool store = line.kind == ProgramLine::Kind::kStore;
-      if (!store && line.kind != ProgramLine::Kind::kLoad) continue;
-      all.insert(line.operand.slot);
-      if (store) written.insert(line.operand.slot);
-    }
-  }
-  if (const auto* skinny = kernel.config.get_if<SkinnyConfig>()) {
-    all.insert({skinny->x.slot, skinny->w.slot});
-    if (skinny->dual) all.insert(skinny->w2.slot);
-    if (skinny->ragged.kind != Ragged::kNone) all.insert(skinny->ragged.group_ends_slot);
-  }
-  const auto add_weights = [&](const auto& c) {
-    for (const DequantOperand* w : {&c.w, c.dual ? &c.w2 : &c.w})
-      all.insert({w->slot, w->scale.slot, w->has_zero ? w->zero.slot : w->slot});
-    if (c.has_groups()) all.insert(c.ragged.group_ends_slot);
-  };
-  if (const auto* dequant = kernel.config.get_if<GemmDequantConfig>()) add_weights(*dequant);
-  if (const auto* dequant = kernel.config.get_if<SkinnyDequantConfig>()) {
-    all.insert(dequant->x.slot);
-    add_weights(*dequant);
-  }
-  if (const auto* c = kernel.config.get_if<DequantiseConfig>())
-    all.insert({c->q.slot, c->scale.slot, c->has_zero ? c->zero.slot : c->q.slot});
-  for (const MapBinding& map : kernel.maps) all.insert(map.slot);
-  if (const auto* mapped = kernel.config.get_if<GemmSm90Config>()) {
-    if (mapped->ragged.kind != Ragged::kNone) all.insert(mapped->ragged.group_ends_slot);
-    for (const Sm90Operand& matrix : {mapped->a, mapped->b, mapped->b2}) {
-      if (matrix.by_cp_async) all.insert(matrix.memory.slot);
-    }
-  }
-  const auto* gemm = kernel.config.get_if<GemmSm80Config>();
-  if (gemm == nullptr) return;
-  for (i32 i = 0; i < gemm->segments; ++i)
-    all.insert({gemm->segment_a(i).slot, gemm->segment_b(i).slot});
-  if (gemm->dual) all.insert(gemm->b2.slot);
-  if (gemm->ragged.kind != Ragged::kNone) all.insert(gemm->ragged.group_ends_slot);
-}
-
-// What is wrong with the memory of one bucket; empty: nothing. Workspace is never reused, so two
-// places either are one or lie apart, and each is written before it is read.
-std::string memory_problem(const Plan& plan, const PlanBucket& bucket) {
-  std::map<i64, i64> places;  // offset -> bytes
-  std::set<i64> ready;
-  for (const KernelPlan& kernel : bucket.kernels) {
-    std::set<i32> all, written;
-    add_slots_of_part(kernel, all, written);
-    for (const KernelPart& beside : kernel.beside) {
-      KernelPlan part = kernel;
-      part.config = beside.config;
-      part.program = beside.program;
-      add_slots_of_part(part, all, written);
-    }
-    for (i32 i = 0; i < static_cast<i32>(kernel.slots.size()); ++i) {
-      const SlotBinding& slot = kernel.slots[i];
-      if (all.erase(i) == 0) return fmt::format("{}: slot {} is idle", kernel.symbol, i);
-      const bool writes = written.count(i) != 0;
-      if (writes && slot.kind == SlotBinding::Kind::kParameter)
-        return fmt::format("{}: writes parameter {}", kernel.symbol, slot.name);
-      if (slot.kind != SlotBinding::Kind::kWorkspace) continue;
-      if (slot.workspace_offset % slot.align != 0 ||
-          slot.workspace_offset + slot.bytes > plan.workspace_bytes)
-        return fmt::format("{}: {} lies outside", kernel.symbol, slot.name);
-      const auto [place, fresh] = places.insert({slot.workspace_offset, slot.bytes});
-      if (!fresh && place->second != slot.bytes)
-        return fmt::format("{}: {} has two sizes", kernel.symbol, slot.name);
-      if (writes ? !ready.insert(slot.workspace_offset).second
-                 : ready.count(slot.workspace_offset) == 0)
-        return fmt::format("{}: {} is written twice or read too early", kernel.symbol, slot.name);
-    }
-    if (!all.empty()) return fmt::format("{}: slot {} is unknown", kernel.symbol, *all.begin());
-  }
-  i64 end = 0;
-  for (const auto& [offset, bytes] : places) {
-    if (offset < end) return fmt::format("places meet at byte {}", offset);
-    end = offset + bytes;
-  }
-  return "";
-}
-
 }  // namespace
-
-TEST_CASE("empty values between kernels have places of their own") {
-  const VerifiedChain chain = verified(R"(chain c(input x0: f32[0, 1], input x2: f16[1, 0]) {
-    v3 = cast(x0, f16)
-    v4 = contract "bg,mb->gm"(v3, x2)
-    v6 = sum "ab->a"(v4)
-    return v6: bf16
-  })");
-  const Plan plan = planned(chain);
-  std::set<i64> offsets;
-  int workspaces = 0;
-  for (const SlotBinding& slot : plan.buckets[0].kernels[1].slots) {
-    if (slot.kind != SlotBinding::Kind::kWorkspace) continue;
-    offsets.insert(slot.workspace_offset);
-    ++workspaces;
-  }
-  CHECK(workspaces == 2);
-  CHECK(offsets.size() == 2);
-}
 
 TEST_CASE("an operand that is broadcast along K is copied element by element") {
   const VerifiedChain chain = verified(
@@ -306,38 +199,6 @@ TEST_CASE("the kernels of split-K have only the slots that they address") {
   CHECK(slot_names(fix_up) == Names{"b", "z", "partial sums"});
   CHECK(computed_names(chain, split) == Names{"y"});
   CHECK(computed_names(chain, fix_up) == Names{"y", "z"});
-}
-
-TEST_CASE("no two values share memory, and every slot is addressed: random chains") {
-  int workspaces = 0;
-  for (u64 seed = 0; seed < 400; ++seed) {
-    RandomChainOptions options;
-    options.max_contractions = 1 + static_cast<int>(seed % 3);
-    options.max_elements = seed % 2 == 0 ? 1 << 20 : 4096;
-    options.small_m = seed % 5 == 4;
-    options.no_dequant = seed % 7 < 5;
-    const Chain random = random_chain(seed, options);
-    const VerifiedChain chain = llvm::cantFail(verify(random));
-    PlanOptions plan_options;
-    // Quantised weights have clusters only.
-    plan_options.split_k = options.no_dequant && seed % 4 == 3 ? 2 : 0;
-    for (bool fuse : {true, false}) {
-      plan_options.fuse = fuse;
-      auto plan = make_plan(chain, llvm::cantFail(find_target("h200")), plan_options);
-      if (!plan) {
-        const ErrorReport report = take_report(plan.takeError());
-        if (report.code != ErrorCode::kUnsupported) FAIL_CHECK(seed << ": " << report.message);
-        continue;
-      }
-      workspaces += plan->workspace_bytes > 0;
-      for (const PlanBucket& bucket : plan->buckets) {
-        const std::string problem = memory_problem(*plan, bucket);
-        if (!problem.empty())
-          FAIL_CHECK("seed " << seed << ": " << problem << "\n" << print(random));
-      }
-    }
-  }
-  CHECK(workspaces > 200);
 }
 
 TEST_CASE("launch edges are planned where the hardware has them") {
