@@ -8,15 +8,6 @@
 
 namespace catenary {
 
-struct RandomParts::Label {
-  char name = 0;
-  Dim size;
-  bool left = false;
-  bool right = false;
-  bool result = false;
-  bool fixed = false;  // the size is that of an existing value
-};
-
 namespace {
 
 constexpr char kLetters[] = "bgminjkluvxyzBGMNK";
@@ -73,7 +64,7 @@ void RandomParts::whole_terms(Labels& labels) {
 }
 
 bool RandomParts::draws_dequant(DType dtype) {
-  return !options_.no_dequant && dtype != DType::kF32 && extra_.chance(60);
+  return !options_.no_dequant && dtype != DType::kF32 && !is_fp8(dtype) && extra_.chance(60);
 }
 
 // A tensor that a contraction reads.
@@ -166,12 +157,14 @@ ValueId RandomParts::contraction(std::optional<ValueId> existing) {
   const bool on_left = !existing || random_.chance(80);
   const DType dtype = existing ? known(*existing).dtype : float_dtype();
   const bool quantised = !existing && draws_dequant(dtype);
+  bool with_scales = false;
   Labels labels;
   if (existing) {
     existing_labels(labels, *existing, on_left);
   } else if (options_.small_m) {
     few_row_labels(labels, dtype);
     if (quantised) whole_terms(labels);
+    with_scales = !quantised && draws_scaled(dtype, labels);
   } else {
     new_labels(labels);
   }
@@ -214,14 +207,15 @@ ValueId RandomParts::contraction(std::optional<ValueId> existing) {
       const auto shape = shape_of(texts[side]);
       const bool exact = llvm::none_of(shape, [](const Dim& dim) { return dim.symbolic; });
       const bool integers = quantised && side == 1 && shape.size() >= 2 && exact;
-      contract.operands.push_back({integers ? perhaps_rounded(dequantised(role, shape), dtype)
-                                            : operand(role, dtype, shape),
-                                   ""});
+      const ValueId id = integers      ? perhaps_rounded(dequantised(role, shape), dtype)
+                         : with_scales ? scaled(role, dtype, shape, side == 0)
+                                       : operand(role, dtype, shape);
+      contract.operands.push_back({id, ""});
     }
   }
   contract.equation = fmt::format("{},{}->{}", texts[0], texts[1], facts.labels);
   contract.true_f32 = dtype == DType::kF32 && random_.chance(options_.small_m ? 15 : 50);
-  contract.fast_accum = is_fp8(dtype) && fp8_.chance(30);
+  contract.fast_accum = is_fp8(dtype) && !with_scales && fp8_.chance(30);
   facts.shape = shape_of(facts.labels);
   facts.magnitude =
       known(contract.operands[0].value).magnitude * known(contract.operands[1].value).magnitude;

@@ -42,11 +42,39 @@ ValueId RandomParts::dequantised(Role role, llvm::ArrayRef<Dim> shape) {
   if (options_.small_m) type.align = 16;
   made.operands.push_back({q, ""});
   const auto scales = scale_shape(shape, made.block);
-  made.operands.push_back({parameter(role, float_dtype(), scales), ""});
+  const DType scale = float_dtype();
+  made.operands.push_back({parameter(role, is_fp8(scale) ? DType::kBF16 : scale, scales), ""});
   if (extra_.chance(40)) made.operands.push_back({parameter(role, DType::kI8, scales), ""});
   Known facts;
   facts.shape.assign(shape.begin(), shape.end());
   facts.magnitude = kMagnitude;
+  return append(std::move(made), std::move(facts));
+}
+
+// Do both operands of a product with small M have scales per block? No kernel has that in batches,
+// and a block of 128 has no symbol.
+bool RandomParts::draws_scaled(DType dtype, const Labels& labels) {
+  const bool possible = llvm::all_of(labels, [](const Label& label) {
+    const bool batch = label.left && label.right && label.result;
+    const bool row = label.left && !label.right;
+    return !batch && (row || !label.size.symbolic);
+  });
+  return options_.small_m && is_fp8(dtype) && possible && fp8_.chance(40);
+}
+
+// A matrix of fp8 with a scale for each row and 128 columns (of the left operand), or for each
+// block of 128 x 128.
+ValueId RandomParts::scaled(Role role, DType dtype, llvm::ArrayRef<Dim> shape, bool left) {
+  constexpr i64 kBlock = 128;
+  Value made;
+  made.op = Op::kDequant;
+  made.block.rows = left ? 1 : kBlock;
+  made.block.columns = kBlock;
+  made.operands.push_back({operand(role, dtype, shape), ""});
+  made.operands.push_back({parameter(role, DType::kF32, scale_shape(shape, made.block)), ""});
+  Known facts;
+  facts.shape.assign(shape.begin(), shape.end());
+  facts.magnitude = 4;
   return append(std::move(made), std::move(facts));
 }
 

@@ -66,7 +66,14 @@ class RandomParts {
     double magnitude = 2;  // bound of exact integers
     bool used = false;
   };
-  struct Label;
+  struct Label {
+    char name = 0;
+    Dim size;
+    bool left = false;
+    bool right = false;
+    bool result = false;
+    bool fixed = false;  // the size is that of an existing value
+  };
   using Labels = llvm::SmallVector<Label, 8>;
 
   Known& known(ValueId id);
@@ -101,6 +108,8 @@ class RandomParts {
   ValueId dequantised_like(ValueId id);
   ValueId perhaps_rounded(ValueId weight, DType dtype);
   bool draws_rounded_weights();
+  bool draws_scaled(DType dtype, const Labels& labels);
+  ValueId scaled(Role role, DType dtype, llvm::ArrayRef<Dim> shape, bool left);
   void existing_labels(Labels& labels, ValueId existing, bool on_left);
   void fit(Labels& labels);
   std::string order(const Labels& labels, bool Label::*member);

@@ -156,7 +156,7 @@ TEST_CASE("results beyond the range are the largest finite value") {
 TEST_CASE("random chains") {
   std::vector<Case> cases;
   const FillKind fills[] = {FillKind::kExactInteger, FillKind::kNormal, FillKind::kPositive};
-  int refused = 0, fp8 = 0;
+  int refused = 0, fp8 = 0, scaled = 0;
   for (u64 seed = 0; seed < 60; ++seed) {
     RandomChainOptions options;
     options.small_m = true;
@@ -175,12 +175,14 @@ TEST_CASE("random chains") {
       const auto& operands = valid.value(id).operands;
       fp8 +=
           valid.value(id).op == Op::kContract && is_fp8(valid.info(operands[0].value).type.dtype);
+      scaled += valid.value(id).op == Op::kDequant;
     }
     const i64 symbol = chain.symbol ? chain.symbol->hi : 0;
     cases.push_back({fmt::format("seed {}", seed), print(chain), "", fills[seed % 3], symbol});
   }
   CHECK(refused < 30);
   CHECK(fp8 > 5);
+  CHECK(scaled > 5);
   run_cases(cases, [](const Case& from, i64, const HostCompiler& compiler) -> std::string {
     SimulatedChainOptions options;
     options.symbol = from.symbol;
