@@ -169,14 +169,15 @@ class Explainer {
   std::string header() const {
     const Target& t = plan_.target;
     std::string out;
+    std::string words;
+    for (const ChainWord& word : kChainWords) {
+      if (chain_.chain().words.*word.member) words += fmt::format(", {}", word.summary);
+    }
     line(out, "chain",
-         fmt::format("{}: {}, {}, {}{}{}{}", chain_.chain().name,
+         fmt::format("{}: {}, {}, {}{}", chain_.chain().name,
                      counted(chain_.parameters().size(), "parameter"),
                      counted(chain_.num_values() - chain_.parameters().size(), "value"),
-                     counted(chain_.chain().outputs.size(), "output"),
-                     chain_.chain().batch_invariant ? ", batch-invariant" : "",
-                     chain_.chain().algebraic_norms ? ", algebraic norms" : "",
-                     chain_.chain().rounded_weights ? ", rounded weights" : ""));
+                     counted(chain_.chain().outputs.size(), "output"), words));
     line(out, "target",
          fmt::format("{} ({}): {} SMs at {:.2f} GHz, {:.0f} GB/s, {:.0f} TFLOP/s bf16, {} L2",
                      t.name, t.arch, t.sm_count, t.clock_ghz, t.dram_gbs, t.tensor_tflops,

@@ -266,8 +266,8 @@ bool keep_one_form(Variants& variants) {
 // no algebraic form. The result points to the chain.
 Variants fusion_variants(const VerifiedChain& chain, const PlanOptions& options) {
   Variants variants;
-  ChainForms forms =
-      other_forms(chain, options.algebraic_norms && options.fuse, chain.chain().rounded_weights);
+  ChainForms forms = other_forms(chain, options.algebraic_norms && options.fuse,
+                                 chain.chain().words.rounded_weights);
   variants.forms = std::move(forms.all);
   variants.not_rewritten = std::move(forms.kept);
   if (!options.batch_invariant || keep_one_form(variants))
@@ -437,7 +437,8 @@ void sum_up(const VerifiedChain& chain, Plan& plan, const Variant& chosen) {
 Error refusal(const VerifiedChain& chain, const Target& target, const PlanOptions& options,
               Error error) {
   ErrorReport report = take_report(std::move(error));
-  const RoundedForm form = chain.chain().rounded_weights ? RoundedForm() : rounded_form(chain);
+  const RoundedForm form =
+      chain.chain().words.rounded_weights ? RoundedForm() : rounded_form(chain);
   if (report.code == ErrorCode::kUnsupported && form.chain) {
     Expected<Plan> rounded = make_plan(*form.chain, target, options);
     if (rounded) {
@@ -462,8 +463,8 @@ Expected<Plan> make_plan(const VerifiedChain& chain, const Target& target,
                          const PlanOptions& given) {
   const DefaultNumerics numerics;
   PlanOptions options = given;
-  options.batch_invariant |= chain.chain().batch_invariant;
-  options.algebraic_norms |= chain.chain().algebraic_norms;
+  options.batch_invariant |= chain.chain().words.batch_invariant;
+  options.algebraic_norms |= chain.chain().words.algebraic_norms;
   if (target.compute_capability() < 80) {
     return make_error(ErrorCode::kUnsupported,
                       "target {} is {}: kernels need sm_80 or newer; pass another --target",

@@ -160,7 +160,7 @@ class FormWriter {
   Expected<VerifiedChain> run() {
     const Chain& given = chain_.chain();
     form_ = given;
-    form_.algebraic_norms = false;
+    form_.words.algebraic_norms = false;
     form_.values.clear();
     for (ValueId id = 0; id < chain_.num_values(); ++id) {
       if (const auto norm = norms_.find(id); norm != norms_.end()) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/chain_words.h"
 #include "ir/error.h"
 #include "ir/ops.h"
 #include "ir/types.h"
@@ -83,13 +84,7 @@ struct Symbol {
 struct Chain {
   std::string name;
   std::optional<Symbol> symbol;
-  // The bits of a row depend neither on the number of rows nor on other rows.
-  bool batch_invariant = false;
-  // Norms before contractions may take their algebraic form (algebraic_norms.h).
-  bool algebraic_norms = false;
-  // Dequantised weights may be rounded to the dtype of the operand that they are multiplied with
-  // (rounded_weights.h).
-  bool rounded_weights = false;
+  ChainWords words;
   std::vector<Value> values;  // parameters first, then ops in order
   std::vector<Output> outputs;
 

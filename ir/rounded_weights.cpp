@@ -32,7 +32,7 @@ class RoundedWriter {
   Expected<VerifiedChain> run(std::vector<std::string>& rewritten) {
     const Chain& given = chain_.chain();
     form_ = given;
-    form_.rounded_weights = false;
+    form_.words.rounded_weights = false;
     form_.values.clear();
     for (ValueId id = 0; id < chain_.num_values(); ++id) {
       Value value = given.values[id];

@@ -237,7 +237,7 @@ Expected<CompiledChain> Engine::State::compile_plan(const KernelCompiler& compil
 Expected<std::shared_ptr<const CompiledChain>> Engine::compile(Chain chain, const Target& target) {
   Expected<ForkGuard> guard = ForkGuard::enter();
   if (!guard) return guard.takeError();
-  chain.algebraic_norms |= state_->options.plan.algebraic_norms;
+  chain.words.algebraic_norms |= state_->options.plan.algebraic_norms;
   Expected<VerifiedChain> verified = verify(std::move(chain));
   if (!verified) return verified.takeError();
   if (!state_->lookup.idle()) {
@@ -251,7 +251,7 @@ Expected<std::shared_ptr<const CompiledChain>> Engine::compile(Chain chain, cons
 Expected<std::shared_ptr<const ChainRecord>> Engine::obtain(Chain chain, const Target& target) {
   Expected<ForkGuard> guard = ForkGuard::enter();
   if (!guard) return guard.takeError();
-  chain.algebraic_norms |= state_->options.plan.algebraic_norms;
+  chain.words.algebraic_norms |= state_->options.plan.algebraic_norms;
   Expected<VerifiedChain> verified = verify(std::move(chain));
   if (!verified) return verified.takeError();
   if (!state_->lookup.idle()) {

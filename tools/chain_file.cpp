@@ -73,7 +73,7 @@ Expected<ChainFile> read_chain_file(const std::string& path) {
 Expected<VerifiedChain> verify_chain_file(const ChainFile& file) {
   Expected<Chain> chain = parse(file.text);
   if (!chain) return chain.takeError();
-  chain->algebraic_norms |= file.algebraic_norms;
+  chain->words.algebraic_norms |= file.algebraic_norms;
   return verify(std::move(*chain));
 }
 

@@ -149,14 +149,12 @@ CTN_API void ctn_reset_log(void);
  * CTN_INVALID_CHAIN or CTN_RESOURCE_LIMIT and leaves the chain as it is. ctn_chain_verify adds what
  * only a whole chain can break: it returns something, and every value reaches what it returns. */
 
-/* Parses `length` bytes of chain text; they need no zero byte at the end. Errors: CTN_PARSE, with
- * line and column. */
+/* Parses `length` bytes of text, without a zero byte. Errors: CTN_PARSE, with line and column. */
 CTN_API ctn_status ctn_chain_parse(const char* text, size_t length, ctn_chain** chain);
 CTN_API ctn_status ctn_chain_create(const char* name, ctn_chain** chain);
 CTN_API void ctn_chain_destroy(ctn_chain* chain);
 
-/* The canonical text of the chain, to be freed by ctn_string_free. Errors: those of
- * ctn_chain_verify. */
+/* The canonical text, to be freed by ctn_string_free. Errors: those of ctn_chain_verify. */
 CTN_API ctn_status ctn_chain_print(const ctn_chain* chain, char** text);
 
 /* Checks all rules of a chain. Compiles nothing. Errors: CTN_INVALID_CHAIN, CTN_RESOURCE_LIMIT. */
@@ -165,6 +163,9 @@ CTN_API ctn_status ctn_chain_verify(const ctn_chain* chain);
 /* Declares the chain's symbolic size, lo <= name <= hi. Call it before the first parameter with a
  * dimension of CTN_SYMBOL. A chain has at most one. */
 CTN_API ctn_status ctn_chain_symbol(ctn_chain* chain, const char* name, int64_t lo, int64_t hi);
+
+/* Gives the chain a word of the text form, such as "batch_invariant"; one that it has stays. */
+CTN_API ctn_status ctn_chain_word(ctn_chain* chain, const char* word);
 
 /* A parameter of a chain. */
 typedef struct ctn_parameter {

@@ -119,6 +119,10 @@ class Chain {
     return Chain(detail::ChainHandle(chain));
   }
 
+  // Gives the chain a word, as after its name in text: "batch_invariant", "algebraic_norms" or
+  // "rounded_weights".
+  void word(const std::string& word) { check(ctn_chain_word(handle_.get(), detail::c_text(word))); }
+
   // Declares the symbolic size, lo <= name <= hi, before the first shape with ctn::symbol.
   void symbol(const std::string& name, std::int64_t lo, std::int64_t hi) {
     check(ctn_chain_symbol(handle_.get(), detail::c_text(name), lo, hi));

@@ -353,9 +353,7 @@ Expected<GradientChain> ChainWriter::finish(Draft draft) const {
     return llvm::any_of(value.type.shape, [](const Dim& dim) { return dim.symbolic; });
   });
   if (symbolic) draft.chain.symbol = graph_.forward().chain().symbol;
-  draft.chain.batch_invariant = graph_.forward().chain().batch_invariant;
-  draft.chain.algebraic_norms = graph_.forward().chain().algebraic_norms;
-  draft.chain.rounded_weights = graph_.forward().chain().rounded_weights;
+  draft.chain.words = graph_.forward().chain().words;
   const std::string name = draft.chain.name;
   Expected<VerifiedChain> verified = verify(std::move(draft.chain));
   if (!verified) {

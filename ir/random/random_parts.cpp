@@ -456,7 +456,7 @@ Chain RandomParts::finish() {
     }
     chain.outputs.push_back(std::move(output));
   }
-  chain.rounded_weights = draws_rounded_weights();
+  chain.words.rounded_weights = draws_rounded_weights();
   return chain;
 }
 

@@ -34,9 +34,7 @@ Chain prune(const Chain& chain) {
   Chain kept;
   kept.name = chain.name;
   if (symbolic) kept.symbol = chain.symbol;
-  kept.batch_invariant = chain.batch_invariant;
-  kept.algebraic_norms = chain.algebraic_norms;
-  kept.rounded_weights = chain.rounded_weights;
+  kept.words = chain.words;
   std::vector<ValueId> renumbered(chain.values.size(), -1);
   for (size_t i = 0; i < chain.values.size(); ++i) {
     if (!reached[i]) continue;

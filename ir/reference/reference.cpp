@@ -326,7 +326,8 @@ Expected<Reference> Reference::create(const VerifiedChain& chain, const Referenc
   if (!state) return state.takeError();
   reference.state_ = std::move(*state);
   const Chain& given = chain.chain();
-  const ChainForms forms = other_forms(chain, given.algebraic_norms, given.rounded_weights);
+  const ChainForms forms =
+      other_forms(chain, given.words.algebraic_norms, given.words.rounded_weights);
   for (const ChainForm& form : forms.all) {
     auto form_state = make_state(*form.chain, inputs);
     if (!form_state) return form_state.takeError();
@@ -372,7 +373,7 @@ bool is_exact_contraction(const VerifiedChain& chain, ValueId id) {
 }  // namespace
 
 bool chain_is_exact(const VerifiedChain& chain) {
-  if (!other_forms(chain, false, chain.chain().rounded_weights).all.empty()) return false;
+  if (!other_forms(chain, false, chain.chain().words.rounded_weights).all.empty()) return false;
   for (ValueId id = 0; id < chain.num_values(); ++id) {
     if (!is_exact_contraction(chain, id)) return false;
   }

@@ -109,23 +109,18 @@ Expected<Chain> Parser::run() {
 
 // The words after the name and the symbol, in any order, each at most once.
 Error Parser::words() {
-  constexpr std::string_view kWords[] = {"batch_invariant", "algebraic_norms", "rounded_weights"};
-  constexpr bool Chain::*kMembers[] = {&Chain::batch_invariant, &Chain::algebraic_norms,
-                                       &Chain::rounded_weights};
   while (peek().kind == TokenKind::kName) {
-    const Token word = next();
-    const size_t i = llvm::find(kWords, word.text) - std::begin(kWords);
-    if (i == std::size(kWords)) {
-      return make_error_at(
-          word.at, ErrorCode::kParse,
-          "unknown word {} before the '(' of the chain's parameters{}: use {}, or none",
-          quoted(word.text), suggestion(word.text, kWords), fmt::join(kWords, ", "));
+    const Token at = next();
+    Expected<const ChainWord*> word = find_word(at.text);
+    if (!word) {
+      return make_error_at(at.at, ErrorCode::kParse, "{}", take_report(word.takeError()).message);
     }
-    if (chain_.*kMembers[i]) {
-      return make_error_at(word.at, ErrorCode::kParse, "word {} is given twice: keep one",
-                           quoted(word.text));
+    bool& given = chain_.words.*(*word)->member;
+    if (given) {
+      return make_error_at(at.at, ErrorCode::kParse, "word {} is given twice: keep one",
+                           quoted(at.text));
     }
-    chain_.*kMembers[i] = true;
+    given = true;
   }
   return Error::success();
 }

@@ -108,9 +108,9 @@ std::string print(const Chain& chain) {
                                                         chain.symbol->lo, chain.symbol->hi)
                                           : "";
   std::string words;
-  if (chain.batch_invariant) words += " batch_invariant";
-  if (chain.algebraic_norms) words += " algebraic_norms";
-  if (chain.rounded_weights) words += " rounded_weights";
+  for (const ChainWord& word : kChainWords) {
+    if (chain.words.*word.member) words += fmt::format(" {}", word.name);
+  }
   if (!words.empty()) words += " ";
   return fmt::format("chain {}{}{}({}) {{\n{}}}\n", chain.name, symbol, words,
                      fmt::join(parameters, ","), body);

@@ -116,7 +116,7 @@ FUNCTIONS = {
     "ctn_version": "t", "ctn_status_name": "ti", "ctn_last_error": "t", "ctn_last_error_line": "i",
     "ctn_last_error_column": "i", "ctn_string_free": "vp", "ctn_set_log": "sppi", "ctn_reset_log": "v",
     "ctn_chain_parse": "stzP", "ctn_chain_create": "stP", "ctn_chain_destroy": "vp", "ctn_chain_print": "spP",
-    "ctn_chain_verify": "sp", "ctn_chain_symbol": "sptII", "ctn_chain_parameter": "sppP",
+    "ctn_chain_verify": "sp", "ctn_chain_symbol": "sptII", "ctn_chain_word": "spt", "ctn_chain_parameter": "sppP",
     "ctn_chain_constant": "spdtP", "ctn_chain_dequant": "spiiiIItP", "ctn_packed_bytes": "siIIP", "ctn_repack": "sp",
     "ctn_chain_contract": "sptiiuptP", "ctn_chain_elementwise": "sptpzpztP",
     "ctn_chain_elementwise_by_group": "sptpzpzptP", "ctn_chain_sum_by_group": "sptiptP",

@@ -133,6 +133,11 @@ class Chain:
         data = utf8(text)
         return cls._adopt(lib.ctn_chain_parse, data, len(data))
 
+    def word(self, word: str) -> None:
+        """Gives the chain a word, as after its name in text: batch_invariant, algebraic_norms or rounded_weights."""
+        self._facts = None
+        check(lib.ctn_chain_word(self._handle.pointer, encode(word)))
+
     def symbol(self, name: str, lo: int, hi: int) -> Symbol:
         """Declares the symbolic size, lo <= name <= hi, before the first shape with it. Returns it for shapes."""
         self._facts = None

@@ -90,9 +90,7 @@ Chain ordered(const Chain& chain) {
   Chain result;
   result.name = chain.name;
   result.symbol = chain.symbol;
-  result.batch_invariant = chain.batch_invariant;
-  result.algebraic_norms = chain.algebraic_norms;
-  result.rounded_weights = chain.rounded_weights;
+  result.words = chain.words;
   result.values.reserve(count);
   for (const bool parameters : {true, false}) {
     for (size_t i = 0; i < count; ++i) {
@@ -175,6 +173,16 @@ ctn_status ctn_chain_symbol(ctn_chain* chain, const char* name, int64_t lo, int6
     auto undo = llvm::make_scope_exit([&] { chain->chain.symbol.reset(); });
     if (Error error = check_symbol(chain->chain)) return error;
     undo.release();
+    return Error::success();
+  });
+}
+
+ctn_status ctn_chain_word(ctn_chain* chain, const char* word) {
+  return guarded([&]() -> Error {
+    if (Error error = require(chain, "chain", word, "word")) return error;
+    Expected<const ChainWord*> found = find_word(word);
+    if (!found) return found.takeError();
+    chain->chain.words.*(*found)->member = true;
     return Error::success();
   });
 }

@@ -104,12 +104,11 @@ Differences compare(const ChainRequest& request, const PackEntry& entry,
                     const VerifiedChain& packed) {
   Differences differences;
   const VerifiedChain& asked = request.chain;
-  differences.add("batch_invariant of the chain", packed.chain().batch_invariant ? "on" : "off",
-                  asked.chain().batch_invariant ? "on" : "off");
-  differences.add("algebraic_norms of the chain", packed.chain().algebraic_norms ? "on" : "off",
-                  asked.chain().algebraic_norms ? "on" : "off");
-  differences.add("rounded_weights of the chain", packed.chain().rounded_weights ? "on" : "off",
-                  asked.chain().rounded_weights ? "on" : "off");
+  for (const ChainWord& word : kChainWords) {
+    differences.add(fmt::format("{} of the chain", word.name),
+                    packed.chain().words.*word.member ? "on" : "off",
+                    asked.chain().words.*word.member ? "on" : "off");
+  }
   differences.add("machine code for", arch_words(entry.record.arch), arch_words(request.arch()));
   const std::optional<Symbol>& range = packed.chain().symbol;
   const std::optional<Symbol>& wanted = asked.chain().symbol;

@@ -69,9 +69,7 @@ std::string canonical_text(const VerifiedChain& chain) { return print(renamed(ch
 std::string structure_text(const VerifiedChain& verified) {
   Chain chain = renamed(verified);
   chain.symbol.reset();
-  chain.batch_invariant = false;
-  chain.algebraic_norms = false;
-  chain.rounded_weights = false;
+  chain.words = {};
   for (Value& value : chain.values) {
     if (value.op != Op::kParameter) continue;
     TensorType type;

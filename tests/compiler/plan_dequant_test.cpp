@@ -25,7 +25,7 @@ TEST_CASE("random quantised weights and small M have a kernel on sm_90a, and a r
       auto plan = make_plan(chain, llvm::cantFail(find_target(target)));
       if (plan) {
         const bool hopper = std::string(target) == "h200";
-        CHECK((hopper || chain.chain().rounded_weights));
+        CHECK((hopper || chain.chain().words.rounded_weights));
         (hopper ? planned_here : rounded) += 1;
         continue;
       }

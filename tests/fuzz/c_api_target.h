@@ -127,6 +127,10 @@ class Calls {
     ctn_value fresh = -7;
     switch (random_.range(0, 10)) {
       case 0:
+        if (random_.chance(30)) {
+          return check(ctn_chain_word(
+              chain_, random_.chance(50) ? "batch_invariant" : pick(random_, kNames)));
+        }
         return check(ctn_chain_symbol(chain_, pick(random_, kNames), pick(random_, kSizes),
                                       pick(random_, kSizes)));
       case 1:

@@ -149,10 +149,10 @@ TEST_SUITE("ir") {
     norm.more = "  r = add(x, 1)\n";
     norm.outputs = "r: bf16 inplace x, y: f32 strides[32, 1]";
     const VerifiedChain chain = verified(text_of(norm));
-    CHECK(chain.chain().algebraic_norms);
+    CHECK(chain.chain().words.algebraic_norms);
     const AlgebraicForm form = algebraic_form(chain);
     REQUIRE(form.chain);
-    CHECK_FALSE(form.chain->chain().algebraic_norms);
+    CHECK_FALSE(form.chain->chain().words.algebraic_norms);
     REQUIRE(form.chain->parameters().size() == chain.parameters().size());
     for (size_t p = 0; p < chain.parameters().size(); ++p) {
       CHECK(form.chain->value(form.chain->parameters()[p]) == chain.value(chain.parameters()[p]));

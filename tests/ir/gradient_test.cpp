@@ -77,10 +77,10 @@ TEST_SUITE("ir") {
         gradient_of(verified_text("chain c batch_invariant algebraic_norms " + text));
     REQUIRE(words.chains.size() == plain.chains.size());
     for (size_t i = 0; i < words.chains.size(); ++i) {
-      CHECK(chain_of(words, i).batch_invariant);
-      CHECK(chain_of(words, i).algebraic_norms);
+      CHECK(chain_of(words, i).words.batch_invariant);
+      CHECK(chain_of(words, i).words.algebraic_norms);
       CHECK(chain_of(words, i).values == chain_of(plain, i).values);
-      CHECK_FALSE(chain_of(plain, i).algebraic_norms);
+      CHECK_FALSE(chain_of(plain, i).words.algebraic_norms);
     }
     // The forward saves the sum, so that only the product reads the rows.
     CHECK(algebraic_form(words.chains[0].chain).chain);

@@ -88,10 +88,10 @@ TEST_SUITE("ir") {
         "rounded_weights", std::string(kWeights) + ", input r: bf16[5, 24]",
         "y = add(contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 32)), r) return y: bf16 "
         "inplace r"));
-    CHECK(word.chain().rounded_weights);
+    CHECK(word.chain().words.rounded_weights);
     const RoundedForm form = rounded_form(word);
     REQUIRE(form.chain);
-    CHECK_FALSE(form.chain->chain().rounded_weights);
+    CHECK_FALSE(form.chain->chain().words.rounded_weights);
     CHECK(form.chain->chain().outputs[0].in_place == word.chain().outputs[0].in_place);
     CHECK_FALSE(rounded_form(*form.chain).chain);
   }

@@ -91,30 +91,30 @@ TEST_CASE("words of a chain come in any order, once each") {
   for (const char* words : {"batch_invariant algebraic_norms rounded_weights",
                             "rounded_weights algebraic_norms batch_invariant"}) {
     const Chain chain = parse_ok(fmt::format("chain a[M in 0..4] {}{}", words, rest));
-    CHECK(chain.batch_invariant);
-    CHECK(chain.algebraic_norms);
-    CHECK(chain.rounded_weights);
+    CHECK(chain.words.batch_invariant);
+    CHECK(chain.words.algebraic_norms);
+    CHECK(chain.words.rounded_weights);
     check_round_trip(chain);
     CHECK(print(chain).find(
               "chain a[M in 0..4] batch_invariant algebraic_norms rounded_weights (") == 0);
   }
   const Chain rounded = parse_ok("chain a rounded_weights" + rest);
-  CHECK(rounded.rounded_weights);
-  CHECK_FALSE(rounded.algebraic_norms);
+  CHECK(rounded.words.rounded_weights);
+  CHECK_FALSE(rounded.words.algebraic_norms);
   check_round_trip(rounded);
   const Chain one = parse_ok("chain a algebraic_norms" + rest);
-  CHECK(one.algebraic_norms);
-  CHECK_FALSE(one.batch_invariant);
+  CHECK(one.words.algebraic_norms);
+  CHECK_FALSE(one.words.batch_invariant);
   check_round_trip(one);
   const Chain named = parse_ok("chain algebraic_norms" + rest);
   CHECK(named.name == "algebraic_norms");
-  CHECK_FALSE(named.algebraic_norms);
+  CHECK_FALSE(named.words.algebraic_norms);
   const ErrorReport twice = parse_report("chain a algebraic_norms algebraic_norms" + rest);
   CHECK(twice.code == ErrorCode::kParse);
   CHECK(twice.message == "word 'algebraic_norms' is given twice: keep one");
   CHECK(twice.at.column == 25);
   CHECK(parse_report("chain a batch_invarient" + rest).message ==
-        "unknown word 'batch_invarient' before the '(' of the chain's parameters (did you mean "
+        "unknown word 'batch_invarient' after the name of the chain (did you mean "
         "'batch_invariant'?): use batch_invariant, algebraic_norms, rounded_weights, or none");
 }
 
@@ -122,12 +122,12 @@ TEST_CASE("batch_invariant follows the symbol, and is no reserved word") {
   for (const char* head : {"chain a[M in 0..4] batch_invariant", "chain a batch_invariant"}) {
     CAPTURE(head);
     const Chain chain = parse_ok(fmt::format("{}(input x: f32[4]) {{ return x: f32 }}", head));
-    CHECK(chain.batch_invariant);
+    CHECK(chain.words.batch_invariant);
     check_round_trip(chain);
   }
   const Chain named = parse_ok("chain batch_invariant(input x: f32[4]) { return x: f32 }");
   CHECK(named.name == "batch_invariant");
-  CHECK_FALSE(named.batch_invariant);
+  CHECK_FALSE(named.words.batch_invariant);
   check_round_trip(named);
   CHECK(parse_report("chain a batch_invariant batch_invariant(input x: f32[4]) { return x: f32 }")
             .code == ErrorCode::kParse);

@@ -123,6 +123,20 @@ def test_symbol_ragged_in_place_and_operands():
     assert repr(chain.parameters[0].shape) == "(symbol, 32)"
 
 
+def test_words():
+    chain = ctn.Chain("layer")
+    chain.symbol("M", 1, 64)
+    chain.word("rounded_weights")
+    chain.word("batch_invariant")
+    chain.word("batch_invariant")
+    x = chain.input("x", ctn.bf16, (ctn.symbol, 32))
+    chain.output(ctn.linear(x, chain.weight("w", ctn.bf16, (8, 32))), ctn.bf16)
+    assert chain.text.startswith("chain layer[M in 1..64] batch_invariant rounded_weights (")
+    assert ctn.Chain.parse(chain.text).text == chain.text
+    with pytest.raises(ctn.ArgumentError, match=r"unknown word 'rounded'.*rounded_weights, or none"):
+        chain.word("rounded")
+
+
 def test_sums_and_operands_by_group():
     chain = ctn.Chain("groups")
     x, s = chain.input("x", ctn.f32, (6, 5)), chain.weight("s", ctn.f32, (2, 5))

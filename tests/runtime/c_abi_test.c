@@ -33,6 +33,7 @@ static const any_function exported[] = {
     (any_function)ctn_chain_print,
     (any_function)ctn_chain_verify,
     (any_function)ctn_chain_symbol,
+    (any_function)ctn_chain_word,
     (any_function)ctn_chain_parameter,
     (any_function)ctn_chain_constant,
     (any_function)ctn_chain_contract,

@@ -163,6 +163,7 @@ TEST_CASE("messages show a user's text escaped and cut") {
     add(ctn_chain_verify(named));
     REQUIRE(ctn_chain_symbol(named, "M", 1, 2) == CTN_OK);
     add(ctn_chain_symbol(named, bad, 1, 2));
+    add(ctn_chain_word(named, bad));
     ctn_chain_destroy(named);
   } else {
     errors.push_back(ctn_last_error());

@@ -121,6 +121,8 @@ TEST_CASE("the builder makes the chain of the text form") {
   REQUIRE(ctn_chain_create("all", &built.chain) == CTN_OK);
   ctn_chain* c = built.chain;
   REQUIRE(ctn_chain_symbol(c, "M", 1, 64) == CTN_OK);
+  for (const char* word : {"rounded_weights", "batch_invariant", "rounded_weights"})
+    REQUIRE(ctn_chain_word(c, word) == CTN_OK);
   const int64_t x_dims[] = {CTN_SYMBOL, 32};
   const int64_t w_dims[] = {16, 32};
   ctn_value x, w, s, u, v, y, z, b;
@@ -167,8 +169,8 @@ TEST_CASE("the builder makes the chain of the text form") {
   ChainOwner parsed;
   REQUIRE(ctn_chain_parse(text.data(), text.size(), &parsed.chain) == CTN_OK);
   CHECK(print(parsed.chain) == text);
-  for (const char* part : {"M in 1..64", "input x: f32[M, 32]", "weight w", "input s: f32[M]",
-                           "mk,nk->mn", "clamp", "2.5", "mn->n"}) {
+  for (const char* part : {"M in 1..64] batch_invariant rounded_weights (", "input x: f32[M, 32]",
+                           "weight w", "input s: f32[M]", "mk,nk->mn", "clamp", "2.5", "mn->n"}) {
     CHECK(text.find(part) != std::string::npos);
   }
 }
@@ -205,6 +207,10 @@ TEST_CASE("wrong arguments are refused by name") {
 
   REQUIRE(ctn_chain_symbol(c, "M", 1, 2) == CTN_OK);
   CHECK_STATUS(ctn_chain_symbol(c, "N", 1, 2), CTN_INVALID_ARGUMENT, "'c'", "symbol 'M'");
+  CHECK_STATUS(ctn_chain_word(c, "batch_invarient"), CTN_INVALID_ARGUMENT,
+               "unknown word 'batch_invarient'", "did you mean 'batch_invariant'?",
+               "batch_invariant, algebraic_norms, rounded_weights");
+  CHECK_STATUS(ctn_chain_word(c, nullptr), CTN_INVALID_ARGUMENT, "word is null");
   const ctn_use uses[] = {{0, nullptr}, {0, nullptr}};
   CHECK_STATUS(ctn_chain_elementwise(c, "tan", uses, 1, nullptr, 0, nullptr, &value),
                CTN_INVALID_ARGUMENT, "'tan'");
@@ -314,6 +320,7 @@ TEST_CASE("operators and functions of the C++ header") {
 TEST_CASE("the reference runs on host buffers with strides, scalars and a symbol") {
   ctn::Chain c("affine");
   c.symbol("M", 0, 8);
+  c.word("batch_invariant");
   auto x = c.input("x", ctn::f32, {ctn::symbol, 2}, {{3, 1}, 0});
   auto a = c.scalar("a");
   auto b = c.weight("b", ctn::bf16, {2});

@@ -86,6 +86,8 @@ TEST_CASE("every builder call: one that failed has added nothing") {
   const auto adds = [&](const std::string& what, const auto& call) {
     sweep(what, call, [&] { CHECK(made == ++last); });
   };
+  sweep(
+      "word", [&] { return ctn_chain_word(chain, "batch_invariant"); }, [] {});
   adds("constant", [&] { return ctn_chain_constant(chain, 0.5, nullptr, &made); });
   adds("contract",
        [&] { return ctn_chain_contract(chain, "mk,nk->mn", 0, 0, 0, nullptr, nullptr, &made); });

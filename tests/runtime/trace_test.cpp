@@ -68,7 +68,7 @@ TEST_CASE("an engine's option algebraic_norms is the word of its chains") {
   REQUIRE_FALSE(record);
   CHECK(take_report(record.takeError()).code == ErrorCode::kPackMiss);
   Chain word = chain;
-  word.algebraic_norms = true;
+  word.words.algebraic_norms = true;
   std::ifstream file(folder / "word.ctrace");
   std::string line;
   REQUIRE(std::getline(file, line));

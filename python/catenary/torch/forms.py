@@ -43,16 +43,9 @@ class _Layer:
                 fast_accum: bool = False) -> Tensor:  # fmt: skip
         return ops.contract(equation, x, w, ragged, true_f32=self.exact_f32, fast_accum=fast_accum)
 
-    def function(self, value: Tensor, recompute: str = "unstored", word: str | None = None) -> ChainFunction:
+    def function(self, value: Tensor, recompute: str = "unstored") -> ChainFunction:
         self.chain.output(value, self.dtype)
-        chain = self.chain if word is None else _with_word(self.chain, word)
-        return ChainFunction(chain, exact=False, recompute=recompute)
-
-
-def _with_word(chain: Chain, word: str) -> Chain:
-    """The chain with a word, which only text has."""
-    head, parameters = chain.text.split("(", 1)
-    return Chain.parse(f"{head} {word} ({parameters}")
+        return ChainFunction(self.chain, exact=False, recompute=recompute)
 
 
 @functools.cache
@@ -82,7 +75,8 @@ def quantized_linear(dtype: str, q: str, shape: tuple[int, int], group: int, sca
     y = layer.product("mk,nk->mn", x, ops.dequant(weight, scales, 1, group, zeros))
     if bias:
         y = y + layer.chain.weight("bias", dtype, (n,))
-    return layer.function(_activate(y, activation), word="rounded_weights")
+    layer.chain.word("rounded_weights")
+    return layer.function(_activate(y, activation))
 
 
 @functools.cache
