@@ -164,7 +164,7 @@ CTN_API ctn_status ctn_chain_verify(const ctn_chain* chain);
  * dimension of CTN_SYMBOL. A chain has at most one. */
 CTN_API ctn_status ctn_chain_symbol(ctn_chain* chain, const char* name, int64_t lo, int64_t hi);
 
-/* Gives the chain a word of the text form, such as "batch_invariant"; one that it has stays. */
+/* Gives the chain a word of its text form; one that it has stays. Errors: CTN_INVALID_ARGUMENT. */
 CTN_API ctn_status ctn_chain_word(ctn_chain* chain, const char* word);
 
 /* A parameter of a chain. */
