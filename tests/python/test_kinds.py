@@ -132,6 +132,7 @@ CALLS = {
     "Chain": lambda: (ctn.Chain, dict(name="c")),
     "Chain.parse": lambda: (ctn.Chain.parse, dict(text=make_linear().text)),
     "Chain.symbol": of_chain(ctn.Chain.symbol, name="M", lo=1, hi=4),
+    "Chain.word": of_chain(ctn.Chain.word, word="batch_invariant"),
     "Chain.input": of_chain(ctn.Chain.input, name="q", dtype=ctn.f32, shape=(2, 3), strides=(3, 1), align=4,
                             packed=False),
     "Chain.weight": of_chain(ctn.Chain.weight, name="q", dtype=ctn.f32, shape=(2, 3), strides=(3, 1), align=4,
