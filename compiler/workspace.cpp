@@ -18,7 +18,9 @@ struct Tensor {
   int first = 0;
   int last = 0;
   i64 offset = 0;
-  bool meets(const Tensor& other) const { return first <= other.last && other.first <= last; }
+  bool is_live_with(const Tensor& other) const {
+    return first <= other.last && other.first <= last;
+  }
 };
 
 using Tensors = std::map<i64, Tensor>;  // by the offset that names it
@@ -36,11 +38,11 @@ Tensors collect(llvm::ArrayRef<KernelPlan> kernels) {
   return tensors;
 }
 
-// The lowest offset at which the tensor meets none of those that are placed.
+// The lowest offset at which the tensor overlaps no placed one that is live with it.
 i64 lowest_offset(const Tensor& tensor, llvm::ArrayRef<const Tensor*> placed) {
   std::vector<const Tensor*> others;
   llvm::copy_if(placed, std::back_inserter(others),
-                [&](const Tensor* other) { return tensor.meets(*other); });
+                [&](const Tensor* other) { return tensor.is_live_with(*other); });
   llvm::sort(others, [](const Tensor* a, const Tensor* b) { return a->offset < b->offset; });
   i64 offset = 0;
   for (const Tensor* other : others) {

@@ -91,9 +91,9 @@ class Tenants {
     // A new tensor ends those in its memory, and they may not be of the same kernel.
     const i64 end = slot.workspace_offset + slot.bytes;
     for (const Tenant& t : all_) {
-      const bool meets = t.offset < std::max(end, slot.workspace_offset + 1) &&
-                         slot.workspace_offset < std::max(t.offset + t.bytes, t.offset + 1);
-      if (meets && t.last == kernel) return "lies over a tensor of the same kernel";
+      const bool overlaps = t.offset < std::max(end, slot.workspace_offset + 1) &&
+                            slot.workspace_offset < std::max(t.offset + t.bytes, t.offset + 1);
+      if (overlaps && t.last == kernel) return "overlaps a tensor of the same kernel";
     }
     llvm::erase_if(all_, [&](const Tenant& t) {
       return t.offset < end && slot.workspace_offset < t.offset + t.bytes;
@@ -120,7 +120,7 @@ std::string memory_problem(const Plan& plan, const PlanBucket& bucket) {
       part.program = beside.program;
       add_slots_of_part(part, all, written);
     }
-    // Operands first: a result may not lie over them.
+    // Operands first: a result may not overlap them.
     for (const bool writing : {false, true}) {
       for (i32 i = 0; i < static_cast<i32>(kernel.slots.size()); ++i) {
         const SlotBinding& slot = kernel.slots[i];
@@ -132,7 +132,7 @@ std::string memory_problem(const Plan& plan, const PlanBucket& bucket) {
         if (slot.kind != SlotBinding::Kind::kWorkspace) continue;
         if (slot.workspace_offset % slot.align != 0 ||
             slot.workspace_offset + slot.bytes > plan.workspace_bytes)
-          return fmt::format("{}: {} lies outside", kernel.symbol, slot.name);
+          return fmt::format("{}: {} is outside", kernel.symbol, slot.name);
         const std::string problem = tenants.add(slot, writes, k);
         if (!problem.empty()) return fmt::format("{}: {} {}", kernel.symbol, slot.name, problem);
       }
@@ -243,7 +243,7 @@ TEST_CASE("empty values between kernels have places of their own") {
 }
 
 TEST_CASE(
-    "values that kernels need at one time lie apart, and every slot is addressed: random chains") {
+    "values that are live at one time do not overlap, and every slot is addressed: random chains") {
   int workspaces = 0;
   for (u64 seed = 0; seed < 400; ++seed) {
     RandomChainOptions options;
