@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tensors of the workspace have the same memory, and that no kernel meets another one's.
+// Which tensors of the workspace have the same memory, and that tensors that are live together have
+// not.
 #include "compiler/workspace.h"
 
 #include <doctest/doctest.h>
