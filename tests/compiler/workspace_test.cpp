@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tensors of the workspace have the same memory, and that tensors that are live together have
-// not.
+// Tensors of the workspace that are live at one time never overlap; others share memory.
 #include "compiler/workspace.h"
 
 #include <doctest/doctest.h>
