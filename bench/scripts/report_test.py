@@ -375,7 +375,7 @@ class ReportTest(unittest.TestCase):
         for day, row in (("22", first), ("23", layer(8.0))):
             self.save(f"{day}.json", {"kind": "decoder layers", "device": "NVIDIA H200", "date": f"2026-11-{day}", "table": [row]})
         text = self.run_report("<!-- bench:decoder_layers -->\n<!-- /bench -->\n")
-        self.assertIn("| m, 16 rows | 8.00 | – | 6.00 | 12.00 | – | 0.90 | – | 0.95 | **1.50** | – | **2.00** |", text)
+        self.assertIn("| m, 16 rows | 8.00 | – | 6.00 | – | 12.00 | – | 0.90 | – | 0.95 | – | **1.50** | – | **2.00** | – |", text)
 
     def test_quantised_peers(self):
         def product(us, **more):

@@ -8,7 +8,8 @@ PEER_NAMES = {"catenary PDL": "catenary with PDL"}
 TRAINING_PEERS = ("eager", "batched", "compile")  # contenders of torch_training.py
 MODELS = {"llama": "Llama-3-8B", "qwen": "Qwen2.5-7B", "mixtral": "Mixtral-8x7B", "vit": "ViT-L", "bert": "BERT-large",
           "llama-4": "Llama-3-8B", "mixtral-4": "Mixtral-8x7B"}
-OUR_LAYERS = {"catenary": "catenary", "catenary-folded": "folded", "catenary-algebraic": "algebraic"}
+OUR_LAYERS = {"catenary": "catenary", "catenary-folded": "folded", "catenary-algebraic": "algebraic",
+              "catenary-int4": "int4"}
 # Contenders of torch_forms.py, by what each is compared with.
 FORMS = {"invariant": ("free", ("batch_invariant",)), "norm": ("product", ("inside", "rounded", "apart")),
          "weights": ("one", ("several", "launches"))}

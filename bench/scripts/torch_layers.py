@@ -11,9 +11,10 @@ input. Results are compared with eager's; a contender that differs is not timed.
     catenary         one chain for each layer, with PDL; the gains of the norms as PyTorch has them
     catenary-folded  the gains folded into the weights that follow them
     catenary-algebraic  as `catenary`, with roundings of normalised rows that may be dropped (`algebraic_norms`)
+    catenary-int4   the matrices in 4 bits with a scale for 128, 64 or 32 columns (as they divide K), gains folded
 
-`copy_share` is the weights' bytes over the time, over the rate of a device copy in the same run, which counts the
-bytes read and written.
+Every contender has weights that 4 bits and their scales represent. `copy_share` is the weights' bytes over the time,
+over the rate of a device copy in the same run, which counts the bytes read and written.
 """
 
 import argparse
@@ -32,7 +33,9 @@ EPSILON = 1e-5
 MODELS = {"llama-3-8b": (4096, 4096, 1024, 14336, False), "qwen2.5-7b": (3584, 3584, 512, 18944, True),
           "gpt-oss-20b": (2880, 4096, 512, 0, True)}
 TINY = (128, 128, 64, 192, True)
-CONTENDERS = ("eager", "inductor", "catenary", "catenary-folded", "catenary-algebraic")
+CONTENDERS = ("eager", "inductor", "catenary", "catenary-folded", "catenary-algebraic", "catenary-int4")
+# The gain in front of each weight.
+GAINS = {"wq": "n1", "wk": "n1", "wv": "n1", "wg": "n2", "wu": "n2"}
 # The largest allowed difference over the largest value: not all contenders round the normalised rows to bf16.
 LARGEST_ERROR = 0.03
 
@@ -57,6 +60,14 @@ class Layer(torch.nn.Module):
             self.n2 = normal(width, scale=0.1)
             self.n2 += 1
             self.wg, self.wu, self.wd = normal(hidden, width), normal(hidden, width), normal(width, hidden)
+        self.quantised = {name: self.quantise(name, p) for name, p in self.named_parameters() if p.dim() == 2}
+
+    def quantise(self, name, weight):
+        """The weight with its gain as a Quantised; the weight becomes what that represents."""
+        gain = getattr(self, GAINS[name]).float() if name in GAINS else 1
+        quantised = Quantised(weight.float() * gain)
+        weight.copy_(quantised.wide() / gain)
+        return quantised
 
     def forward(self, x, a):
         n = F.rms_norm(x, x.shape[-1:], self.n1, EPSILON)
@@ -68,12 +79,20 @@ class Layer(torch.nn.Module):
             y = F.linear(F.silu(F.linear(n, self.wg)) * F.linear(n, self.wu), self.wd) + y
         return q, k, v, y
 
-    def chain(self, rows, folded):
+    def chain(self, rows, folded, int4=False):
         """The chain's text; its parameters after x and a are those of this module that it names, in order."""
         names = [name for name, _ in self.named_parameters() if not (folded and name in ("n1", "n2"))]
-        parameters = "".join(f",\n    weight {name}: bf16[{', '.join(map(str, getattr(self, name).shape))}]" for name in names)
+        types = {name: f"bf16[{', '.join(map(str, getattr(self, name).shape))}]" for name in names}
         width, queries = self.wo.shape
         lines = []
+        if int4:
+            for name, one in self.quantised.items():
+                n, k = one.q.shape
+                types |= {f"{name}_q": f"i4[{n}, {k}] packed", f"{name}_s": f"bf16[{n}, {k // one.group}]"}
+                lines.append(f"  {name} = dequant({name}_q, {name}_s) block (1, {one.group})")
+                del types[name]
+        names = list(types)
+        parameters = "".join(f",\n    weight {name}: {type}" for name, type in types.items())
 
         def norm(x, gain, suffix):
             lines.append(f'  s{suffix} = rsqrt(add(mul(sum "mk->m"(square({x})), {1 / width!r}), {EPSILON!r}))')
@@ -102,17 +121,47 @@ class Layer(torch.nn.Module):
                 "\n".join(lines) + "\n  return q: bf16, k: bf16, v: bf16, y: bf16\n}\n")
         return catenary.Chain.parse(text), names
 
-    def weight_bytes(self):
-        return sum(p.numel() * p.element_size() for p in self.parameters())
+    def weight_bytes(self, int4=False):
+        return sum(self.quantised[name].bytes() if int4 and name in self.quantised else p.numel() * p.element_size()
+                   for name, p in self.named_parameters())
+
+
+class Quantised:
+    """q [n, k] from -8 to 7 and scales bf16 [n, k / group] of a matrix."""
+
+    def __init__(self, matrix):
+        n, k = matrix.shape
+        self.group = next(group for group in (128, 64, 32) if k % group == 0)
+        groups = matrix.reshape(n, -1, self.group)
+        self.scale = (groups.abs().amax(2) / 7).bfloat16()
+        self.q = (groups / self.scale.float().unsqueeze(2)).round().clamp(-8, 7).to(torch.int8).reshape(n, k)
+
+    def wide(self):
+        n, k = self.q.shape
+        return (self.q.float().reshape(n, -1, self.group) * self.scale.float().unsqueeze(2)).reshape(n, k)
+
+    def packed(self):
+        """As the kernels read it."""
+        return torch.from_numpy(catenary.repack(self.q.cpu(), "plain", "i4")).to(self.q.device)
+
+    def bytes(self):
+        return self.q.numel() // 2 + self.scale.numel() * 2
+
+
+def parameters_of(layer, name):
+    """The parameters of the contender's chain by name."""
+    if name == "catenary-int4":
+        matrices = {f"{key}_q": one.packed() for key, one in layer.quantised.items()}
+        return dict(layer.named_parameters()) | matrices | {f"{key}_s": one.scale for key, one in layer.quantised.items()}
+    return fold(layer) if name.endswith("folded") else dict(layer.named_parameters())
 
 
 def fold(layer):
     """The parameters by name, with the norms' gains in the weights that follow them."""
     parameters = dict(layer.named_parameters())
-    for gain, weights in (("n1", ("wq", "wk", "wv")), ("n2", ("wg", "wu"))):
-        if gain in parameters:
-            for name in weights:
-                parameters[name] = (parameters[name].float() * parameters[gain].float()).bfloat16()
+    for name, gain in GAINS.items():
+        if name in parameters:
+            parameters[name] = (parameters[name].float() * parameters[gain].float()).bfloat16()
     return parameters
 
 
@@ -120,10 +169,10 @@ def make(name, layers, x, a, engines):
     """A step of a contender: all layers, each on the result of the one before. Returns the step and its results."""
     results = {}
     if name.startswith("catenary"):
-        folded, engine = name.endswith("folded"), engines[name.endswith("algebraic")]
-        chain, names = layers[0].chain(x.shape[0], folded)
+        int4, engine = name.endswith("int4"), engines[name.endswith("algebraic")]
+        chain, names = layers[0].chain(x.shape[0], int4 or name.endswith("folded"), int4)
         executable = engine.prepare(chain)
-        weights = [fold(layer) if folded else dict(layer.named_parameters()) for layer in layers]
+        weights = [parameters_of(layer, name) for layer in layers]
         widths = (layers[0].wq.shape[0], layers[0].wk.shape[0], layers[0].wv.shape[0], x.shape[1])
         outs = [tuple(torch.empty(x.shape[0], width, device=x.device, dtype=x.dtype) for width in widths) for _ in layers]
 
@@ -192,7 +241,8 @@ def measure(sizes, rows, options, device, engines):
         values = [us / len(layers) for us in steps]
         entry = row["contenders"][name]
         entry |= {"us": round(statistics.median(values), 3), "spread": [round(min(values), 3), round(max(values), 3)]}
-        entry["copy_share"] = round(row["weight_bytes"] / entry["us"] / options.copy_tbs / 1e6, 4)
+        entry["weight_bytes"] = layers[0].weight_bytes(name.endswith("int4"))
+        entry["copy_share"] = round(entry["weight_bytes"] / entry["us"] / options.copy_tbs / 1e6, 4)
     return row
 
 

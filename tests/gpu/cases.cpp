@@ -116,6 +116,7 @@ RandomChainOptions chain_options(i64 index, bool exact, bool small) {
   options.max_elements = index % 20 == 0 ? 1 << 18 : index % 5 < 2 ? 1 << 15 : 4096;
   if (small) options.max_elements = index % 20 == 0 ? 1 << 13 : index % 5 < 2 ? 4096 : 2048;
   options.small_m = has_small_m(index);
+  options.fp8 = options.small_m && index % 3 == 0;
   options.no_dequant = !has_dequant(index);
   if (options.small_m) options.max_elements = small ? 1 << 15 : 1 << 16;
   return options;

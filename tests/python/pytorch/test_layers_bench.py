@@ -22,15 +22,16 @@ def row_of(tmp_path, model, *contenders):
 
 
 def test_chains_are_the_modules(tmp_path):
-    entries = row_of(tmp_path, "llama-3-8b", "eager", "catenary", "catenary-folded", "catenary-algebraic")
-    assert len(entries) == 4 and all("error" not in entry and entry["us"] > 0 for entry in entries.values())
+    entries = row_of(tmp_path, "llama-3-8b", "eager", "catenary", "catenary-folded", "catenary-algebraic",
+                     "catenary-int4")
+    assert len(entries) == 5 and all("error" not in entry and entry["us"] > 0 for entry in entries.values())
 
 
 def test_a_wrong_result_is_not_timed(tmp_path, monkeypatch):
     right = torch_layers.Layer.chain
 
-    def swapped(self, rows, folded):
-        chain, names = right(self, rows, folded)
+    def swapped(self, *arguments):
+        chain, names = right(self, *arguments)
         return chain, [{"wk": "wv", "wv": "wk"}.get(name, name) for name in names]
 
     monkeypatch.setattr(torch_layers, "TINY", (64, 96, 32, 0, True))  # no MLP
