@@ -28,6 +28,12 @@ CATENARY_DEVICE u32 subtract_pair(u32 a, u32 b) {
   return sub_f16x2(a, b);
 }
 
+// Two floats whose unit is the lowest bit of their fraction.
+template <const auto& kConfig>
+constexpr u32 widened_power() {
+  return kConfig.space.math == MathMode::kBF16 ? 0x43004300u : 0x64006400u;
+}
+
 // Whether a widened integer has an offset, the power of two and the flipped sign bit, that is
 // subtracted with the zero; else it is exact already.
 template <const auto& kConfig>
@@ -36,11 +42,20 @@ constexpr bool has_offset() {
   return kConfig.w.dtype == DType::kU4 || (kConfig.w.dtype == DType::kI4 && !kConfig.w.has_zero);
 }
 
+// The sign bits that are flipped in a widened pair.
+template <const auto& kConfig>
+constexpr u32 flipped_signs() {
+  if (kConfig.w.dtype == DType::kU4) return 0;
+  return kConfig.w.dtype == DType::kI4 ? 0x00080008u : 0x00800080u;
+}
+
 // Two equal numbers of X's dtype: what is subtracted from every integer of a block.
 template <const auto& kConfig>
 CATENARY_DEVICE u32 offset_pair(i32 zero) {
   constexpr bool kBF16 = kConfig.space.math == MathMode::kBF16;
-  constexpr i32 kSign = kConfig.w.dtype == DType::kU4 ? 0 : kConfig.w.dtype == DType::kI4 ? 8 : 128;
+  // The float whose fraction is the flipped sign is what is subtracted: 2^7 + 8 in bf16 for i4.
+  if constexpr (!kConfig.w.has_zero) return widened_power<kConfig>() | flipped_signs<kConfig>();
+  constexpr i32 kSign = static_cast<i32>(flipped_signs<kConfig>() & 0xffff);
   constexpr i32 kOffset = has_offset<kConfig>() ? (kBF16 ? 128 : 1024) + kSign : 0;
   const float v = static_cast<float>(kOffset + zero);
   return kBF16 ? f32_to_bf16x2(v, v) : f32_to_f16x2(v, v);
@@ -51,17 +66,17 @@ template <const auto& kConfig>
 CATENARY_DEVICE u32 widen_pair(u32 word) {
   constexpr MathMode kMath = kConfig.space.math;
   constexpr DType kQ = kConfig.w.dtype;
-  constexpr u32 kPower = kMath == MathMode::kBF16 ? 0x43004300u : 0x64006400u;
+  constexpr u32 kPower = widened_power<kConfig>(), kSigns = flipped_signs<kConfig>();
   if constexpr (kQ == DType::kU4) {
     return and_xor(word, 0x000f000fu, kPower);
   } else if constexpr (kQ == DType::kI4) {
-    const u32 widened = and_xor(word, 0x000f000fu, kPower | 0x00080008u);
-    return has_offset<kConfig>() ? widened : subtract_pair<kMath>(widened, kPower | 0x00080008u);
+    const u32 widened = and_xor(word, 0x000f000fu, kPower | kSigns);
+    return has_offset<kConfig>() ? widened : subtract_pair<kMath>(widened, kPower | kSigns);
   } else if constexpr (kMath == MathMode::kF16) {
-    return and_xor(word, 0x00ff00ffu, kPower | 0x00800080u);
+    return and_xor(word, 0x00ff00ffu, kPower | kSigns);
   } else {
     static_assert(kQ == DType::kI8, "no integers of this dtype");
-    return sub_bf16x2(and_xor(word, 0x007f007fu, kPower), and_xor(word, 0x00800080u, kPower));
+    return sub_bf16x2(and_xor(word, 0x007f007fu, kPower), and_xor(word, kSigns, kPower));
   }
 }
 

@@ -127,27 +127,38 @@ struct GemmDequantNumberLoader {
         }
         continue;
       }
-      load_block(at / kConfig.w.block_columns, part, numbers);
+      load_block(static_cast<u32>(at / kConfig.w.block_columns), part, numbers);
     }
   }
 
-  CATENARY_DEVICE void load_block(i64 block, int part, GemmDequantNumbers<kConfig>& numbers) const {
-    const i64 scale_block = block * stride_of(second, kScale.stride_block, kScale2.stride_block);
-    const i64 zero_block = block * stride_of(second, kZero.stride_block, kZero2.stride_block);
+  // Address of the number of a row and a block; the matrix begins at `from`.
+  template <BlockNumbers kNumbers, BlockNumbers kNumbers2>
+  CATENARY_DEVICE const u8* number(const u8* from, i32 row, u32 block) const {
+    constexpr i64 kRows = kConfig.space.n.size;
+    constexpr i64 kBlocks = ceil_div(kConfig.space.k.size, kConfig.w.block_columns);
+    constexpr u32 kBytes = dtype_bytes(kNumbers.dtype);
+    const i64 row_stride = stride_of(second, kNumbers.stride_row, kNumbers2.stride_row);
+    const i64 block_stride = stride_of(second, kNumbers.stride_block, kNumbers2.stride_block);
+    if constexpr (has_short_offsets(kNumbers, kRows, kBlocks) &&
+                  has_short_offsets(kNumbers2, kRows, kBlocks)) {
+      return from + (static_cast<u32>(row) * static_cast<u32>(row_stride) +
+                     block * static_cast<u32>(block_stride)) *
+                        kBytes;
+    }
+    return from + (row * row_stride + block * block_stride) * kBytes;
+  }
+
+  CATENARY_DEVICE void load_block(u32 block, int part, GemmDequantNumbers<kConfig>& numbers) const {
 #pragma unroll
     for (int f = 0; f < kConfig.fragments(); ++f) {
 #pragma unroll
       for (int lower = 0; lower < 2; ++lower) {
-        const i64 row = n[f][lower];
-        const u8* scale = scales + (scale_block + row * stride_of(second, kScale.stride_row,
-                                                                  kScale2.stride_row)) *
-                                       dtype_bytes(kScale.dtype);
+        const i32 row = n[f][lower];
+        const u8* scale = number<kScale, kScale2>(scales, row, block);
         numbers.scales[f][part][lower] =
             kScale.dtype == DType::kF32 ? ld_global_u32(scale) : ld_global_u16(scale);
-        if constexpr (kConfig.w.has_zero) {
-          numbers.zeros[f][part][lower] = ld_global_u8(
-              zeros + zero_block + row * stride_of(second, kZero.stride_row, kZero2.stride_row));
-        }
+        if constexpr (kConfig.w.has_zero)
+          numbers.zeros[f][part][lower] = ld_global_u8(number<kZero, kZero2>(zeros, row, block));
       }
     }
   }
@@ -216,17 +227,13 @@ struct GemmDequantSums {
   }
 };
 
-// A of a step: K block `block` of the stage at shared address `stage`. 0 where the warp has no row
-// tile, or K no block.
+// A of a step: K block `block` of the stage at shared address `stage`. Where the warp has no row
+// tile, or K no block, A stays as it is, finite: those rows are not stored, and X is 0 past K.
 template <const GemmDequantConfig& kConfig>
 CATENARY_DEVICE void unpack_step(u32 stage, const GemmDequantRows<kConfig>& rows,
                                  const GemmDequantNumbers<kConfig>& numbers, int fragment,
                                  int block, bool has_block, U32x4 (&a)[4]) {
-  if (!has_block || !rows.has(fragment)) {
-#pragma unroll
-    for (int mma = 0; mma < 4; ++mma) a[mma] = {0, 0, 0, 0};
-    return;
-  }
+  if (!has_block || !rows.has(fragment)) return;
   const DequantBlock<kConfig> q(stage + static_cast<u32>(kConfig.x_bytes() +
                                                          rows.run(fragment) * kConfig.run_bytes() +
                                                          block * kConfig.tile_bytes()));
@@ -295,7 +302,7 @@ CATENARY_DEVICE void sum_k_tiles(const P& params, const GemmDequantWork& work,
   // Rows of no group have no numbers.
   if (!kConfig.has_groups() || work.k_tiles > 0) loader.load(0, numbers);
   if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();
-  U32x4 a[2][4];
+  U32x4 a[2][4] = {};
   // The zeros are in their registers: within the loop ptxas would wait for every MMA.
 #pragma unroll
   for (int o = 0; o < sums.kOpen; ++o) wgmma_pin(sums.open[o]);

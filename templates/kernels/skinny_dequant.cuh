@@ -20,8 +20,8 @@
 //   CTA                      all threads                 -             all sums are stored
 //   cluster, and mbarrier of the partials: skinny_cluster.cuh
 //
-//   timeline (w_is_weight): PDL trigger | issue q of all stages | load scales, zeros and weights of
-//     the epilogue | dependency wait | load X | per chunk: wait, load the next chunk's X, scales
+//   timeline (w_is_weight): PDL trigger | load scales and zeros | issue q of all stages | load
+//     weights of the epilogue | dependency wait | load X | per chunk: wait, load the next chunk's X, scales
 //     and zeros, MMAs, refill | sums to shared memory | CTA barrier | add over warps | epilogue,
 //     store
 //
@@ -50,8 +50,9 @@ template <const SkinnyDequantConfig& kConfig>
 struct DequantSums {
   static constexpr int kRuns = kConfig.runs();
   static constexpr int kColumnTiles = kConfig.tile.columns / 8;
-  // With one column tile, two sums in turns: an MMA waits for the one before the last.
-  static constexpr int kTurns = kColumnTiles == 1 ? 2 : 1;
+  // With one row tile and one column tile, two sums in turns: an MMA waits for the one before the
+  // last.
+  static constexpr int kTurns = kColumnTiles * kRuns == 1 ? 2 : 1;
   using Open = float[kTurns][kColumnTiles][4];
 
   float total[kRuns][kColumnTiles][4] = {};
@@ -280,16 +281,17 @@ CATENARY_DEVICE void skinny_dequant(const P& params, const CtaRange& ctas = whol
   const DequantWork work = find_dequant_work<kConfig>(ctas.index);
   const DequantRing<kConfig> ring(params, work, m);
   ring.init();
-  // Without PDL, X can be loaded at once, and its loads do not wait for those of q.
+  const DequantAddresses<kConfig> addresses(params, work);
+  DequantNumbers<kConfig> numbers[2];
+  // A load waits at L2 for those before it: the long ones, of q, are last (RESULTS dequant-14).
+  numbers[0].load(addresses, work, 0);
+  // Without PDL, X can be loaded at once.
   const bool x_first = !kConfig.loads.w_is_weight || params.pdl == 0;
   if (x_first) {
     if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();
     ring.load_all_x();
   }
   ring.load_all_q();
-  const DequantAddresses<kConfig> addresses(params, work);
-  DequantNumbers<kConfig> numbers[2];
-  numbers[0].load(addresses, work, 0);
   if constexpr (kConfig.has_row_scales()) numbers[1] = numbers[0];
   typename Epilogue::Operands operands;
   const Coord at = dequant_coord<kConfig>(work, m);

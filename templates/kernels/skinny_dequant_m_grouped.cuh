@@ -22,10 +22,10 @@ template <const SkinnyDequantConfig& kConfig>
 CATENARY_DEVICE void sum_group_rows(const DequantAddresses<kConfig>& addresses,
                                     const DequantWork& work, const DequantRing<kConfig>& ring,
                                     DequantSums<kConfig>& sums) {
-  ring.load_all_x();
-  ring.load_all_q();
   DequantNumbers<kConfig> numbers[2];
   numbers[0].load(addresses, work, 0);
+  ring.load_all_x();
+  ring.load_all_q();
   if constexpr (kConfig.has_row_scales()) numbers[1] = numbers[0];
   sum_slice<kConfig>(addresses, work, ring, numbers, sums);
   if constexpr (kConfig.has_row_scales()) sums.scale_rows(numbers[0]);

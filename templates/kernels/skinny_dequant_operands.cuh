@@ -20,11 +20,10 @@ struct DequantX {
   static constexpr int kColumnTiles = kConfig.tile.columns / 8;
   U32x4 half[kHalves][kColumnTiles];
 
-  // Rows past m and columns past K are zeros. q has zeros there as well, but a zero of the chain
-  // may be subtracted from them.
+  // Columns past K are zeros: q has zeros there as well, but a zero of the chain may be subtracted
+  // from them. Rows past m are copies of the last one: their columns of D are not stored.
   CATENARY_DEVICE DequantX(const DequantRing<kConfig>& ring, i32 chunk) {
     constexpr bool kWhole = kConfig.space.k.size % kConfig.chunk_columns() == 0;
-    const i32 g = static_cast<i32>(threadIdx.x % 32 / 4);
     const i32 first = chunk % kConfig.loads.x_chunks * kConfig.chunk_columns();
     const u32 from = ring.x_stage(chunk / kConfig.loads.x_chunks) + first * 2 +
                      threadIdx.x % 32 / 8 * 16;
@@ -37,11 +36,9 @@ struct DequantX {
       const i32 row = given < ring.x_rows ? given : ring.x_rows - 1;
 #pragma unroll
       for (int h = 0; h < kHalves; ++h) {
-        half[h][j] = {0, 0, 0, 0};
         // The same in all lanes.
-        if (!kWhole && h * 32 >= left) continue;
-        const U32x4 v = ldmatrix_x4(from + row * kConfig.x_pitch() + h * 64);
-        if (8 * j + g < ring.x_rows) half[h][j] = v;
+        const bool inside = kWhole || h * 32 < left;
+        half[h][j] = inside ? ldmatrix_x4(from + row * kConfig.x_pitch() + h * 64) : U32x4{};
       }
     }
   }

@@ -18,6 +18,13 @@ struct BlockNumbers {
   constexpr bool operator==(const BlockNumbers&) const = default;
 };
 
+// Do 32 bits hold the bytes between any two numbers of a matrix?
+constexpr bool has_short_offsets(const BlockNumbers& numbers, i64 rows, i64 blocks) {
+  const i64 elements = rows * numbers.stride_row + blocks * numbers.stride_block;
+  return numbers.stride_row >= 0 && numbers.stride_block >= 0 &&
+         elements * dtype_bytes(numbers.dtype) < i64{1} << 31;
+}
+
 // W = (q - zero) * scale; q is in the packed layout (shared/packed_weight.h).
 struct DequantOperand {
   i32 slot = 0;

@@ -174,8 +174,7 @@ TEST_SUITE("skinny_dequant in the simulator") {
       if (!chain) FAIL(take_report(chain.takeError()).message);
       for (u64 seed = 1; seed <= 5; ++seed) {
         const SimulatedOutcome outcome = chain->run(seed);
-        // Odd seeds launch with PDL. Without it the kernel waits first, and loads X.
-        const bool early = std::string(role) == "weight" && seed % 2 == 1;
+        const bool early = std::string(role) == "weight";
         CHECK_MESSAGE(outcome.name == (early ? "before_dependency_wait" : ""), outcome.message);
       }
     }
