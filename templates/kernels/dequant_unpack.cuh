@@ -109,8 +109,9 @@ CATENARY_DEVICE U32x4 unpack_fragment(u32 word0, u32 word1, u32 upper, u32 lower
 template <const auto& kConfig>
 struct DequantBlock {
   static constexpr bool k8Bit = kConfig.w.dtype == DType::kI8;
-  u32 words[k8Bit ? 8 : 4];
+  u32 words[k8Bit ? 8 : 4] = {};
 
+  DequantBlock() = default;
   CATENARY_DEVICE explicit DequantBlock(u32 tile) {
     const u32 from = tile + threadIdx.x % 32 * 16;
 #pragma unroll

@@ -4,7 +4,7 @@
 //   step: a K block of a fragment, four MMAs. While they run, the next step's q is unpacked to
 //   other registers.
 //
-//     unpack s | wait, scale and add what s - 1 ended | MMAs s | wait for MMAs s - 1 | ...
+//     unpack s | load q of s + 1 | wait, scale and add what s - 1 ended | MMAs s | wait for MMAs s - 1 | ...
 #pragma once
 
 #include "kernels/dequant_unpack.cuh"
@@ -227,16 +227,25 @@ struct GemmDequantSums {
   }
 };
 
-// A of a step: K block `block` of the stage at shared address `stage`. Where the warp has no row
-// tile, or K no block, A stays as it is, finite: those rows are not stored, and X is 0 past K.
+// This lane's q of a step: K block `block` of the stage at shared address `stage`. Where the warp
+// has no row tile, or K no block, q and A stay as they are, finite: those rows are not stored, and X
+// is 0 past K.
 template <const GemmDequantConfig& kConfig>
-CATENARY_DEVICE void unpack_step(u32 stage, const GemmDequantRows<kConfig>& rows,
+CATENARY_DEVICE void load_step(u32 stage, const GemmDequantRows<kConfig>& rows, int fragment,
+                               int block, bool has_block, DequantBlock<kConfig>& q) {
+  if (!has_block || !rows.has(fragment)) return;
+  q = DequantBlock<kConfig>(stage + static_cast<u32>(kConfig.x_bytes() +
+                                                     rows.run(fragment) * kConfig.run_bytes() +
+                                                     block * kConfig.tile_bytes()));
+}
+
+// A of the step.
+template <const GemmDequantConfig& kConfig>
+CATENARY_DEVICE void unpack_step(const DequantBlock<kConfig>& q,
+                                 const GemmDequantRows<kConfig>& rows,
                                  const GemmDequantNumbers<kConfig>& numbers, int fragment,
                                  int block, bool has_block, U32x4 (&a)[4]) {
   if (!has_block || !rows.has(fragment)) return;
-  const DequantBlock<kConfig> q(stage + static_cast<u32>(kConfig.x_bytes() +
-                                                         rows.run(fragment) * kConfig.run_bytes() +
-                                                         block * kConfig.tile_bytes()));
 #pragma unroll
   for (int mma = 0; mma < 4; ++mma) {
     const int part = (block * 64 + mma * 16) / kConfig.scaled_columns();
@@ -249,22 +258,29 @@ CATENARY_DEVICE void unpack_step(u32 stage, const GemmDequantRows<kConfig>& rows
 template <const GemmDequantConfig& kConfig>
 CATENARY_DEVICE void multiply_k_tile(i32 i, i32 blocks, const GemmDequantRows<kConfig>& rows,
                                      const GemmDequantNumbers<kConfig>& numbers,
-                                     GemmDequantSums<kConfig>& sums, U32x4 (&a)[2][4]) {
+                                     GemmDequantSums<kConfig>& sums, U32x4 (&a)[2][4],
+                                     DequantBlock<kConfig>& q) {
   using Stages = GemmDequantStages<kConfig>;
   constexpr int kBlocks = kConfig.loads.stage_blocks;
   constexpr int kFragments = kConfig.fragments();
+  constexpr int kSteps = kFragments * kBlocks;
   constexpr bool kWhole = kConfig.space.k.size % kConfig.stage_columns() == 0;
   // Open sums end with a step whose columns are the last of a part.
   constexpr int kPartBlocks = kConfig.scaled_columns() < 64 ? 1 : kConfig.scaled_columns() / 64;
   const u32 stage = Stages::stage(i);
   // Phase i / stages of the stage's barrier.
   mbarrier_wait(Stages::full(i), Stages::phase(i));
+  const auto load = [&](int step) {
+    const int block = step % kBlocks;
+    load_step<kConfig>(stage, rows, step / kBlocks, block, kWhole || block < blocks, q);
+  };
+  load(0);
 #pragma unroll
-  for (int step = 0; step < kFragments * kBlocks; ++step) {
+  for (int step = 0; step < kSteps; ++step) {
     const int fragment = step / kBlocks;
     const int block = step % kBlocks;
-    unpack_step<kConfig>(stage, rows, numbers, fragment, block, kWhole || block < blocks,
-                         a[step % 2]);
+    unpack_step<kConfig>(q, rows, numbers, fragment, block, kWhole || block < blocks, a[step % 2]);
+    if (step + 1 < kSteps) load(step + 1);
     if constexpr (kConfig.open_sums() > 0) {
       // The step before ended a part: of the k-tile before where this is the first.
       if (block % kPartBlocks == 0) {
@@ -303,6 +319,7 @@ CATENARY_DEVICE void sum_k_tiles(const P& params, const GemmDequantWork& work,
   if (!kConfig.has_groups() || work.k_tiles > 0) loader.load(0, numbers);
   if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();
   U32x4 a[2][4] = {};
+  DequantBlock<kConfig> q = {};
   // The zeros are in their registers: within the loop ptxas would wait for every MMA.
 #pragma unroll
   for (int o = 0; o < sums.kOpen; ++o) wgmma_pin(sums.open[o]);
@@ -312,7 +329,7 @@ CATENARY_DEVICE void sum_k_tiles(const P& params, const GemmDequantWork& work,
   for (i32 i = 0; i < work.k_tiles; ++i) {
     if (!kConfig.has_row_scales() && i + 1 < work.k_tiles) loader.load(i + 1, next);
     multiply_k_tile<kConfig>(i, work.blocks - i * kConfig.loads.stage_blocks, rows, numbers, sums,
-                             a);
+                             a, q);
     if constexpr (!kConfig.has_row_scales()) numbers = next;
   }
   if constexpr (kConfig.has_row_scales()) {
