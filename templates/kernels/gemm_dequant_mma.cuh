@@ -4,7 +4,8 @@
 //   step: a K block of a fragment, four MMAs. While they run, the next step's q is unpacked to
 //   other registers.
 //
-//     unpack s | load q of s + 1 | wait, scale and add what s - 1 ended | MMAs s | wait for MMAs s - 1 | ...
+//     unpack s, load q of s + 1 | wait, scale and add what s - 1 ended | MMAs s |
+//     wait for MMAs s - 1 | ...
 #pragma once
 
 #include "kernels/dequant_unpack.cuh"
@@ -227,25 +228,19 @@ struct GemmDequantSums {
   }
 };
 
-// This lane's q of a step: K block `block` of the stage at shared address `stage`. Where the warp
-// has no row tile, or K no block, q and A stay as they are, finite: those rows are not stored, and X
-// is 0 past K.
+// Shared address of the q of a step: K block `block` of the stage at `stage`.
 template <const GemmDequantConfig& kConfig>
-CATENARY_DEVICE void load_step(u32 stage, const GemmDequantRows<kConfig>& rows, int fragment,
-                               int block, bool has_block, DequantBlock<kConfig>& q) {
-  if (!has_block || !rows.has(fragment)) return;
-  q = DequantBlock<kConfig>(stage + static_cast<u32>(kConfig.x_bytes() +
-                                                     rows.run(fragment) * kConfig.run_bytes() +
-                                                     block * kConfig.tile_bytes()));
+CATENARY_DEVICE u32 step_address(u32 stage, const GemmDequantRows<kConfig>& rows, int fragment,
+                                 int block) {
+  return stage + static_cast<u32>(kConfig.x_bytes() + rows.run(fragment) * kConfig.run_bytes() +
+                                  block * kConfig.tile_bytes());
 }
 
-// A of the step.
+// A of a step.
 template <const GemmDequantConfig& kConfig>
 CATENARY_DEVICE void unpack_step(const DequantBlock<kConfig>& q,
-                                 const GemmDequantRows<kConfig>& rows,
                                  const GemmDequantNumbers<kConfig>& numbers, int fragment,
-                                 int block, bool has_block, U32x4 (&a)[4]) {
-  if (!has_block || !rows.has(fragment)) return;
+                                 int block, U32x4 (&a)[4]) {
 #pragma unroll
   for (int mma = 0; mma < 4; ++mma) {
     const int part = (block * 64 + mma * 16) / kConfig.scaled_columns();
@@ -270,16 +265,21 @@ CATENARY_DEVICE void multiply_k_tile(i32 i, i32 blocks, const GemmDequantRows<kC
   const u32 stage = Stages::stage(i);
   // Phase i / stages of the stage's barrier.
   mbarrier_wait(Stages::full(i), Stages::phase(i));
+  // Where the warp has no row tile, or K no block, A stays as it is, finite: those rows are not
+  // stored, and X is 0 past K.
+  const auto has = [&](int step) {
+    return (kWhole || step % kBlocks < blocks) && rows.has(step / kBlocks);
+  };
   const auto load = [&](int step) {
-    const int block = step % kBlocks;
-    load_step<kConfig>(stage, rows, step / kBlocks, block, kWhole || block < blocks, q);
+    if (has(step))
+      q = DequantBlock<kConfig>(step_address<kConfig>(stage, rows, step / kBlocks, step % kBlocks));
   };
   load(0);
 #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
     const int fragment = step / kBlocks;
     const int block = step % kBlocks;
-    unpack_step<kConfig>(q, rows, numbers, fragment, block, kWhole || block < blocks, a[step % 2]);
+    if (has(step)) unpack_step<kConfig>(q, numbers, fragment, block, a[step % 2]);
     if (step + 1 < kSteps) load(step + 1);
     if constexpr (kConfig.open_sums() > 0) {
       // The step before ended a part: of the k-tile before where this is the first.

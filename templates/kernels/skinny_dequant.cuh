@@ -21,9 +21,9 @@
 //   cluster, and mbarrier of the partials: skinny_cluster.cuh
 //
 //   timeline (w_is_weight): PDL trigger | load scales and zeros | issue q of all stages | load
-//     weights of the epilogue | dependency wait | load X | per chunk: wait, load the next chunk's X, scales
-//     and zeros, MMAs, refill | sums to shared memory | CTA barrier | add over warps | epilogue,
-//     store
+//     weights of the epilogue | dependency wait | load X | per chunk: wait, load the next chunk's
+//     X, scales and zeros, MMAs, refill | sums to shared memory | CTA barrier | add over warps |
+//     epilogue, store
 //
 // q is A of mma.sync (16 rows), X is B (8 columns). Integers are exact in X's dtype, so the MMAs
 // sum exact products of q - zero and X; at the end of a block of columns the f32 sum is scaled and

@@ -25,8 +25,8 @@ struct DequantX {
   CATENARY_DEVICE DequantX(const DequantRing<kConfig>& ring, i32 chunk) {
     constexpr bool kWhole = kConfig.space.k.size % kConfig.chunk_columns() == 0;
     const i32 first = chunk % kConfig.loads.x_chunks * kConfig.chunk_columns();
-    const u32 from = ring.x_stage(chunk / kConfig.loads.x_chunks) + first * 2 +
-                     threadIdx.x % 32 / 8 * 16;
+    const u32 from =
+        ring.x_stage(chunk / kConfig.loads.x_chunks) + first * 2 + threadIdx.x % 32 / 8 * 16;
     const i64 left = ring.columns - i64{chunk} * kConfig.chunk_columns();
 #pragma unroll
     for (int j = 0; j < kColumnTiles; ++j) {

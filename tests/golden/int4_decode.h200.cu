@@ -1,4 +1,4 @@
-// catenary | target sm_90a (h200) | kernel ctn_int4_decode_k0_skinny_dequant_w8t1
+// catenary | target sm_90a (h200) | kernel ctn_int4_decode_k0_skinny_dequant_w8t2
 // chain:
 //   chain int4_decode[M in 1..16](
 //       input x: bf16[M, 4096],
@@ -21,7 +21,7 @@
 //     y = add(t16, r)
 //     return y: bf16
 //   }
-// plan: skinny_dequant: 16 rows of W and of W2, 8 warps, 1 stages of 512 columns each, 98 KiB shared, 2 CTAs per SM
+// plan: skinny_dequant: 32 rows of W and of W2, 8 warps, 2 stages of 128 columns each, 98 KiB shared, 2 CTAs per SM
 //   'g' is a contraction: it reads its operands from memory; 'u' shares an operand and an epilogue with it
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'qg'
@@ -29,7 +29,7 @@
 //   slot 3: parameter 'qu'
 //   slot 4: parameter 'su'
 //   slot 5: workspace 'h'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_int4_decode_k0_skinny_dequant_w8t1.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_int4_decode_k0_skinny_dequant_w8t2.cu
 #include "kernels/skinny_dequant.cuh"
 namespace {
 using namespace catenary;
@@ -38,9 +38,9 @@ __device__ constexpr SkinnyDequantConfig kConfig{
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .dtype = DType::kI4, .block_columns = 128, .scale = {.slot = 2, .dtype = DType::kBF16, .stride_row = 32, .stride_block = 1}},
     .w2 = {.slot = 3, .dtype = DType::kI4, .block_columns = 128, .scale = {.slot = 4, .dtype = DType::kBF16, .stride_row = 32, .stride_block = 1}}, .dual = true,
-    .tile = {.warps = 8, .row_tiles = 1, .columns = 8},
-    .loads = {.stages = 1, .stage_chunks = 4, .x_stages = 2, .x_chunks = 1},
-    .schedule = {.cluster_k = 1, .n_slices = 896}, .vec = 2,
+    .tile = {.warps = 8, .row_tiles = 2, .columns = 8},
+    .loads = {.stages = 2, .stage_chunks = 1, .x_stages = 2, .x_chunks = 1},
+    .schedule = {.cluster_k = 1, .n_slices = 448}, .vec = 2,
 };
 using P = Params<6, 0>;
 struct Epilogue {
@@ -61,7 +61,7 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256, 2)
-ctn_int4_decode_k0_skinny_dequant_w8t1(const __grid_constant__ P p) { skinny_dequant<kConfig, Epilogue>(p); }
+ctn_int4_decode_k0_skinny_dequant_w8t2(const __grid_constant__ P p) { skinny_dequant<kConfig, Epilogue>(p); }
 
 // catenary | target sm_90a (h200) | kernel ctn_int4_decode_k1_skinny_dequant_w8t2
 // chain:
@@ -126,7 +126,7 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(256, 2)
 ctn_int4_decode_k1_skinny_dequant_w8t2(const __grid_constant__ P p) { skinny_dequant<kConfig, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_int4_decode_k0_skinny_dequant_w4t2
+// catenary | target sm_90a (h200) | kernel ctn_int4_decode_k0_skinny_dequant_w8t2
 // chain:
 //   chain int4_decode[M in 1..16](
 //       input x: bf16[M, 4096],
@@ -149,7 +149,7 @@ ctn_int4_decode_k1_skinny_dequant_w8t2(const __grid_constant__ P p) { skinny_deq
 //     y = add(t16, r)
 //     return y: bf16
 //   }
-// plan: skinny_dequant: 32 rows of W and of W2, 4 warps, 1 stages of 256 columns each, 50 KiB shared, 3 CTAs per SM, cluster split-K 4
+// plan: skinny_dequant: 32 rows of W and of W2, 8 warps, 2 stages of 128 columns each, 98 KiB shared, 2 CTAs per SM
 //   'g' is a contraction: it reads its operands from memory; 'u' shares an operand and an epilogue with it
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'qg'
@@ -157,7 +157,7 @@ ctn_int4_decode_k1_skinny_dequant_w8t2(const __grid_constant__ P p) { skinny_deq
 //   slot 3: parameter 'qu'
 //   slot 4: parameter 'su'
 //   slot 5: workspace 'h'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_int4_decode_k0_skinny_dequant_w4t2.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_int4_decode_k0_skinny_dequant_w8t2.cu
 #include "kernels/skinny_dequant.cuh"
 namespace {
 using namespace catenary;
@@ -166,9 +166,9 @@ __device__ constexpr SkinnyDequantConfig kConfig{
     .x = {.slot = 0, .stride_row = 4096, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .dtype = DType::kI4, .block_columns = 128, .scale = {.slot = 2, .dtype = DType::kBF16, .stride_row = 32, .stride_block = 1}},
     .w2 = {.slot = 3, .dtype = DType::kI4, .block_columns = 128, .scale = {.slot = 4, .dtype = DType::kBF16, .stride_row = 32, .stride_block = 1}}, .dual = true,
-    .tile = {.warps = 4, .row_tiles = 2, .columns = 8},
-    .loads = {.stages = 1, .stage_chunks = 2, .x_stages = 1, .x_chunks = 2},
-    .schedule = {.cluster_k = 4, .n_slices = 448}, .vec = 2,
+    .tile = {.warps = 8, .row_tiles = 2, .columns = 8},
+    .loads = {.stages = 2, .stage_chunks = 1, .x_stages = 2, .x_chunks = 1},
+    .schedule = {.cluster_k = 1, .n_slices = 448}, .vec = 2,
 };
 using P = Params<6, 0>;
 struct Epilogue {
@@ -188,10 +188,10 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(128, 3)
-ctn_int4_decode_k0_skinny_dequant_w4t2(const __grid_constant__ P p) { skinny_dequant<kConfig, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(256, 2)
+ctn_int4_decode_k0_skinny_dequant_w8t2(const __grid_constant__ P p) { skinny_dequant<kConfig, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_int4_decode_k1_skinny_dequant_w8t3
+// catenary | target sm_90a (h200) | kernel ctn_int4_decode_k1_skinny_dequant_w8t4
 // chain:
 //   chain int4_decode[M in 1..16](
 //       input x: bf16[M, 4096],
@@ -214,14 +214,14 @@ ctn_int4_decode_k0_skinny_dequant_w4t2(const __grid_constant__ P p) { skinny_deq
 //     y = add(t16, r)
 //     return y: bf16
 //   }
-// plan: skinny_dequant: 48 rows of W, 8 warps, 1 stages of 256 columns each, 82 KiB shared, 2 CTAs per SM, cluster split-K 8
+// plan: skinny_dequant: 64 rows of W, 8 warps, 2 stages of 128 columns each, 99 KiB shared, 2 CTAs per SM, cluster split-K 4
 //   't16' is a contraction: it reads its operands from memory
 //   slot 0: workspace 'h'
 //   slot 1: parameter 'qd'
 //   slot 2: parameter 'sd'
 //   slot 3: parameter 'r'
 //   slot 4: output 'y'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_int4_decode_k1_skinny_dequant_w8t3.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_int4_decode_k1_skinny_dequant_w8t4.cu
 #include "kernels/skinny_dequant.cuh"
 namespace {
 using namespace catenary;
@@ -229,9 +229,9 @@ __device__ constexpr SkinnyDequantConfig kConfig{
     .space = {.math = MathMode::kBF16, .m = Extent(16, 1), .n = 4096, .k = 14336},
     .x = {.slot = 0, .stride_row = 14336, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .dtype = DType::kI4, .block_columns = 128, .scale = {.slot = 2, .dtype = DType::kBF16, .stride_row = 112, .stride_block = 1}},
-    .tile = {.warps = 8, .row_tiles = 3, .columns = 8},
-    .loads = {.stages = 1, .stage_chunks = 2, .x_stages = 1, .x_chunks = 2},
-    .schedule = {.cluster_k = 8, .n_slices = 86}, .vec = 2,
+    .tile = {.warps = 8, .row_tiles = 4, .columns = 8},
+    .loads = {.stages = 2, .stage_chunks = 1, .x_stages = 2, .x_chunks = 1},
+    .schedule = {.cluster_k = 4, .n_slices = 64}, .vec = 2,
 };
 using P = Params<5, 0>;
 struct Epilogue {
@@ -252,7 +252,7 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256, 2)
-ctn_int4_decode_k1_skinny_dequant_w8t3(const __grid_constant__ P p) { skinny_dequant<kConfig, Epilogue>(p); }
+ctn_int4_decode_k1_skinny_dequant_w8t4(const __grid_constant__ P p) { skinny_dequant<kConfig, Epilogue>(p); }
 
 // catenary | target sm_90a (h200) | kernel ctn_int4_decode_k0_gemm_dequant_t4x16
 // chain:
@@ -320,7 +320,7 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(384, 2)
 ctn_int4_decode_k0_gemm_dequant_t4x16(const __grid_constant__ P p) { gemm_dequant<kConfig, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_int4_decode_k1_skinny_dequant_w4t4
+// catenary | target sm_90a (h200) | kernel ctn_int4_decode_k1_gemm_dequant_t4x16
 // chain:
 //   chain int4_decode[M in 1..16](
 //       input x: bf16[M, 4096],
@@ -343,43 +343,44 @@ ctn_int4_decode_k0_gemm_dequant_t4x16(const __grid_constant__ P p) { gemm_dequan
 //     y = add(t16, r)
 //     return y: bf16
 //   }
-// plan: skinny_dequant: 64 rows of W, 4 warps, 2 stages of 256 columns each, 101 KiB shared, 2 CTAs per SM, cluster split-K 4
+// plan: gemm_dequant: 64 rows of W x 16 of X, 1 warpgroups, 6 stages of 256 columns, 99 KiB shared, 2 CTAs per SM, cluster split-K 4
 //   't16' is a contraction: it reads its operands from memory
 //   slot 0: workspace 'h'
 //   slot 1: parameter 'qd'
 //   slot 2: parameter 'sd'
 //   slot 3: parameter 'r'
 //   slot 4: output 'y'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_int4_decode_k1_skinny_dequant_w4t4.cu
-#include "kernels/skinny_dequant.cuh"
+//   map 0: 'h' as 14336 x up to 16 bf16 in boxes of 64 x 16
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_int4_decode_k1_gemm_dequant_t4x16.cu
+#include "kernels/gemm_dequant.cuh"
 namespace {
 using namespace catenary;
-__device__ constexpr SkinnyDequantConfig kConfig{
+__device__ constexpr GemmDequantConfig kConfig{
     .space = {.math = MathMode::kBF16, .m = Extent(16, 1), .n = 4096, .k = 14336},
-    .x = {.slot = 0, .stride_row = 14336, .stride_k = 1, .copy_bytes = 16},
+    .x = {.map = 0},
     .w = {.slot = 1, .dtype = DType::kI4, .block_columns = 128, .scale = {.slot = 2, .dtype = DType::kBF16, .stride_row = 112, .stride_block = 1}},
-    .tile = {.warps = 4, .row_tiles = 4, .columns = 16},
-    .loads = {.stages = 2, .stage_chunks = 2, .x_stages = 2, .x_chunks = 1},
-    .schedule = {.cluster_k = 4, .n_slices = 64}, .vec = 2,
+    .tile = {.row_tiles = 4, .columns = 16},
+    .loads = {.stages = 6, .stage_blocks = 4},
+    .schedule = {.warpgroups = 1, .cluster_k = 4, .n_slices = 64, .ctas_per_sm = 2}, .vec = 8,
 };
-using P = Params<5, 0>;
+using P = Params<5, 0, 1>;
 struct Epilogue {
   struct Operands {
     static constexpr Operand o_r = Operand{.slot = 3, .dtype = DType::kBF16, .vec = 8, .streamed = true, .stride = dims(4096, 1)};
-    Loaded<o_r, 2> v_r;
+    Loaded<o_r, 8> v_r;
   };
   static CATENARY_DEVICE void load_weights(const P& p, const Coord& at, Operands& in) {
   }
   static CATENARY_DEVICE void load(const P& p, const Coord& at, Operands& in) {
-    in.v_r = load_operand<Operands::o_r, 2, false>(p, at);  // %r = input
+    in.v_r = load_operand<Operands::o_r, 8, false>(p, at);  // %r = input
   }
-  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<2>& sum0) {
-    const Vec<2>& v_t16 = sum0;  // %t16 = contract(%h, %wd)
-    const Vec<2> v_y = map<2, op_add>(v_t16, in.v_r.values());  // %y = add(%t16, %r)
-    store_vec<Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .stride = dims(4096, 1)}, 2, false>(p, at, v_y);  // %y
+  static CATENARY_DEVICE void store(const P& p, const Coord& at, const Operands& in, const Vec<8>& sum0) {
+    const Vec<8>& v_t16 = sum0;  // %t16 = contract(%h, %wd)
+    const Vec<8> v_y = map<8, op_add>(v_t16, in.v_r.values());  // %y = add(%t16, %r)
+    store_vec<Operand{.slot = 4, .dtype = DType::kBF16, .vec = 8, .stride = dims(4096, 1)}, 8, false>(p, at, v_y);  // %y
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(128, 2)
-ctn_int4_decode_k1_skinny_dequant_w4t4(const __grid_constant__ P p) { skinny_dequant<kConfig, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(256, 2)
+ctn_int4_decode_k1_gemm_dequant_t4x16(const __grid_constant__ P p) { gemm_dequant<kConfig, Epilogue>(p); }
 

@@ -1,4 +1,4 @@
-// catenary | target sm_90a (h200) | kernel ctn_int8_grouped_k0_skinny_dequant_w8t2
+// catenary | target sm_90a (h200) | kernel ctn_int8_grouped_k0_skinny_dequant_w8t1
 // chain:
 //   chain int8_grouped(
 //       input x: bf16[4, 8, 1024],
@@ -8,13 +8,13 @@
 //     y = contract "bgk,gnk->bgn"(x, w)
 //     return y: bf16
 //   }
-// plan: skinny_dequant: 32 rows of W, 8 warps, 1 stages of 128 columns each, 41 KiB shared, 2 CTAs per SM
+// plan: skinny_dequant: 16 rows of W, 8 warps, 1 stages of 128 columns each, 25 KiB shared, 4 CTAs per SM
 //   'y' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'q'
 //   slot 2: parameter 's'
 //   slot 3: output 'y'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_int8_grouped_k0_skinny_dequant_w8t2.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_int8_grouped_k0_skinny_dequant_w8t1.cu
 #include "kernels/skinny_dequant.cuh"
 namespace {
 using namespace catenary;
@@ -22,9 +22,9 @@ __device__ constexpr SkinnyDequantConfig kConfig{
     .space = {.math = MathMode::kBF16, .batch = extents(8), .batch_rank = 1, .m = 4, .n = 1000, .k = 1024},
     .x = {.slot = 0, .stride_row = 8192, .stride_k = 1, .stride_batch = dims(1024), .copy_bytes = 16},
     .w = {.slot = 1, .dtype = DType::kI8, .block_columns = 1024, .scale = {.slot = 2, .dtype = DType::kF32, .stride_row = 1, .stride_block = 1, .stride_batch = dims(1000)}, .stride_batch = dims(1032192)},
-    .tile = {.warps = 8, .row_tiles = 2, .columns = 8},
+    .tile = {.warps = 8, .row_tiles = 1, .columns = 8},
     .loads = {.stages = 1, .stage_chunks = 1, .x_stages = 1, .x_chunks = 1},
-    .schedule = {.cluster_k = 1, .n_slices = 32}, .vec = 2,
+    .schedule = {.cluster_k = 1, .n_slices = 63}, .vec = 2,
 };
 using P = Params<4, 0>;
 struct Epilogue {
@@ -40,6 +40,6 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(256, 2)
-ctn_int8_grouped_k0_skinny_dequant_w8t2(const __grid_constant__ P p) { skinny_dequant<kConfig, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(256, 4)
+ctn_int8_grouped_k0_skinny_dequant_w8t1(const __grid_constant__ P p) { skinny_dequant<kConfig, Epilogue>(p); }
 

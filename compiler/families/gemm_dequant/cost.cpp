@@ -35,15 +35,15 @@ namespace {
 
 // Clocks in which an SM does a k-tile of `warpgroups` warpgroups, those of all its CTAs. A step, a
 // K block of a fragment, has its MMAs on the tensor cores and its instructions on the schedulers,
-// both shared; a warpgroup by itself has them one after the other (RESULTS dequant-8, dequant-10).
+// both shared; a warpgroup by itself has them one after the other (RESULTS dequant-8, dequant-15).
 double k_tile_clocks(const GemmDequantConfig& c, double warpgroups) {
   const double kInstructions =
-      c.w.dtype == DType::kI8 ? 150 : 120;  // of a step: unpacking, descriptors, addresses
-  constexpr double kScales = 70;            // of a part, beside its additions
-  constexpr double kShare = 0.75;           // of the instructions that MMAs do not overlap
-  constexpr double kBoth = 0.3;             // of the shorter of both, where warpgroups share
-  constexpr double kLeastMma = 90;          // until its result
-  constexpr double kBarriers = 240;         // of a k-tile
+      c.w.dtype == DType::kI8 ? 138 : 88;  // of a step: unpacking, descriptors, addresses
+  constexpr double kScales = 60;           // of a part, beside its additions
+  constexpr double kShare = 0.75;          // of the instructions that MMAs do not overlap
+  constexpr double kBoth = 0.3;            // of the shorter of both, where warpgroups share
+  constexpr double kLeastMma = 60;         // until its result
+  constexpr double kBarriers = 360;        // of a k-tile
   constexpr double kNorm = 2.2;
   const double parts =
       c.has_row_scales() ? 0 : c.scaled_parts() / static_cast<double>(c.loads.stage_blocks);

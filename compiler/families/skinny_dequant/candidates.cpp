@@ -30,7 +30,8 @@ int most_row_tiles(const SkinnyDequantConfig& c) {
 
 // Addresses, counters and the epilogue's operands take about 16 registers, and a fragment of q 16;
 // the rest are sums, in part twice, X of a chunk, and scales and zeros of two, as they are and
-// widened. Over ragged rows, what goes on from pass to pass. Compiled kernels take 21 fewer to 5 more.
+// widened. Over ragged rows, what goes on from pass to pass. Compiled kernels take 21 fewer to 5
+// more.
 int estimated_registers(const SkinnyDequantConfig& c) {
   const int columns = c.tile.columns / 8;
   const int numbers =
@@ -70,17 +71,19 @@ double busiest_share(const SkinnyDequantConfig& c, i64 batch, int sms) {
 }
 
 // Clocks in which the warps that an SM holds issue the instructions of a CTA: unpacking and MMAs of
-// each row tile and chunk, scaling, and what a chunk and a stage cost (RESULTS dequant-10).
+// each row tile and chunk, scaling, and what a chunk and a stage cost (RESULTS dequant-15).
 double stream_clocks(const SkinnyDequantConfig& c, double active_warps) {
   constexpr double kWarpClocks = 4.7;  // from one instruction of a warp to the next
   constexpr double kMostIssued = 3;    // per clock of an SM
-  constexpr double kChunk = 60;
+  constexpr double kChunk = 90;
   constexpr double kRun = 35;
+  constexpr double kMma = 1.7;
   const double columns = c.tile.columns / 8.0;
-  const double unpack = c.w.dtype == DType::kI8 ? 14 : 11;
+  constexpr double kUnpack = 12;  // of the four registers of an MMA
   const double blocks = c.chunk_blocks();
   const double parts = c.has_row_scales() ? 0 : c.chunk_columns() / c.scaled_columns();
-  const double row_tile = blocks * (4 * (unpack + columns) + 1) + parts * (6 + 4 * columns);
+  const double row_tile =
+      blocks * (4 * (kUnpack + kMma * columns) + 1) + parts * (6 + 10 * columns);
   const double chunk = kChunk + blocks * 2 * columns + kRun * c.runs() / c.loads.stage_chunks;
   const double issued =
       c.tile.warps * static_cast<double>(c.warp_chunks()) * (c.runs() * row_tile + chunk);
@@ -117,7 +120,7 @@ Prediction predict_dequant(const SkinnyDequantProblem& problem, const Target& ta
   // are another; more CTAs of a cluster wait longer for each other (RESULTS dequant-10).
   constexpr double kSharedReads = 4;
   counts.stream_waits = 0.9;
-  counts.round_waits = 1.4;
+  counts.round_waits = 6.5;
   counts.empty_places = 0.35;
   counts.exchange_waits = 0.1 * std::log2(c.schedule.cluster_k);
   counts.l2_bytes = c.runs() * c.tile_bytes() + kSharedReads * rows * 128;
