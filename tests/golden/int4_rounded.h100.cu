@@ -1,4 +1,4 @@
-// catenary | target sm_90a (h100) | kernel ctn_int4_rounded_k0_gemm_dequant_t8x64
+// catenary | target sm_90a (h100) | kernel ctn_int4_rounded_k0_gemm_dequant_t4x128
 // chain:
 //   chain int4_rounded[M in 400..4096] rounded_weights (
 //       input x: bf16[M, 1024],
@@ -10,15 +10,15 @@
 //     y = add(t5, b)
 //     return y: bf16
 //   }
-// plan: gemm_dequant: 128 rows of W x 64 of X, 2 warpgroups, 4 stages of 256 columns, 192 KiB shared, 1 CTAs per SM
+// plan: gemm_dequant: 64 rows of W x 128 of X, 1 warpgroups, 3 stages of 256 columns, 216 KiB shared, 1 CTAs per SM
 //   't5' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'q'
 //   slot 2: parameter 's'
 //   slot 3: parameter 'b'
 //   slot 4: output 'y'
-//   map 0: 'x' as 1024 x up to 4096 bf16 in boxes of 64 x 64
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_int4_rounded_k0_gemm_dequant_t8x64.cu
+//   map 0: 'x' as 1024 x up to 4096 bf16 in boxes of 64 x 128
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_int4_rounded_k0_gemm_dequant_t4x128.cu
 #include "kernels/gemm_dequant.cuh"
 namespace {
 using namespace catenary;
@@ -26,9 +26,9 @@ __device__ constexpr GemmDequantConfig kConfig{
     .space = {.math = MathMode::kBF16, .m = Extent(4096, 1), .n = 2048, .k = 1024},
     .x = {.map = 0},
     .w = {.slot = 1, .dtype = DType::kI4, .block_columns = 128, .scale = {.slot = 2, .dtype = DType::kBF16, .stride_row = 8, .stride_block = 1}},
-    .tile = {.row_tiles = 8, .columns = 64},
-    .loads = {.stages = 4, .stage_blocks = 4},
-    .schedule = {.warpgroups = 2, .cluster_k = 1, .n_slices = 16, .ctas_per_sm = 1}, .vec = 8,
+    .tile = {.row_tiles = 4, .columns = 128},
+    .loads = {.stages = 3, .stage_blocks = 4},
+    .schedule = {.warpgroups = 1, .cluster_k = 1, .n_slices = 32, .ctas_per_sm = 1}, .vec = 8,
 };
 using P = Params<5, 0, 1>;
 struct Epilogue {
@@ -48,8 +48,8 @@ struct Epilogue {
   }
 };
 }  // namespace
-extern "C" __global__ void __launch_bounds__(384, 1)
-ctn_int4_rounded_k0_gemm_dequant_t8x64(const __grid_constant__ P p) { gemm_dequant<kConfig, Epilogue>(p); }
+extern "C" __global__ void __launch_bounds__(256, 1)
+ctn_int4_rounded_k0_gemm_dequant_t4x128(const __grid_constant__ P p) { gemm_dequant<kConfig, Epilogue>(p); }
 
 // catenary | target sm_90a (h100) | kernel ctn_int4_rounded_k0_dequantise
 // chain:

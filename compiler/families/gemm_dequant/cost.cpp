@@ -38,16 +38,16 @@ namespace {
 // both shared; a warpgroup by itself has them one after the other (RESULTS dequant-8, dequant-15).
 double k_tile_clocks(const GemmDequantConfig& c, double warpgroups) {
   const double kInstructions =
-      c.w.dtype == DType::kI8 ? 138 : 88;  // of a step: unpacking, descriptors, addresses
-  constexpr double kScales = 60;           // of a part, beside its additions
-  constexpr double kShare = 0.75;          // of the instructions that MMAs do not overlap
-  constexpr double kBoth = 0.3;            // of the shorter of both, where warpgroups share
+      c.w.dtype == DType::kI8 ? 140 : 90;  // of a step: unpacking, descriptors, addresses
+  constexpr double kScales = 64;           // of a part, beside its additions
+  constexpr double kShare = 0.9;           // of the instructions that MMAs do not overlap
+  constexpr double kBoth = 0.7;            // of the shorter of both, where warpgroups share
   constexpr double kLeastMma = 60;         // until its result
-  constexpr double kBarriers = 360;        // of a k-tile
+  constexpr double kBarriers = 300;        // of a k-tile
   constexpr double kNorm = 2.2;
   const double parts =
       c.has_row_scales() ? 0 : c.scaled_parts() / static_cast<double>(c.loads.stage_blocks);
-  const double pipe = 2.0 * c.tile.columns;
+  const double pipe = 1.2 * c.tile.columns;  // 1 is the rate of the tensor cores
   const double issued = kInstructions + parts * (c.tile.columns / 2.0 + kScales);
   const double shared = warpgroups * (std::max(pipe, issued) + kBoth * std::min(pipe, issued));
   const double alone = std::max(pipe, kLeastMma) + kShare * issued;
