@@ -238,7 +238,10 @@ std::string_view epilogue_text(Epilogue epilogue) {
   return "";
 }
 
-i64 scaled_columns(const Layer& l) { return l.packed == DType::kI4 ? 128 : l.k; }
+i64 scaled_columns(const Layer& l) {
+  if (l.packed != DType::kI4) return l.k;
+  return l.k % 128 == 0 ? 128 : l.k % 64 == 0 ? 64 : 32;
+}
 
 double layer_bytes(const Layer& l) {
   const double batch = l.kind == Kind::kGrouped ? l.groups : 1;

@@ -22,7 +22,8 @@ struct Layer {
   i64 groups = 1;
   bool rows_first = false;     // kGrouped: [M,G,..], else [G,M,..]
   std::vector<i64> rows = {};  // kExperts: of each group
-  // kDense, kDual: weights of kI4 with a scale for 128 columns, or of kI8 with one for each row.
+  // kDense, kDual: weights of kI4 with a scale for 128, 64 or 32 columns, the most that divide K,
+  // or of kI8 with one for each row.
   std::optional<DType> packed = {};
 };
 

@@ -36,7 +36,7 @@ Error set_packed(llvm::StringRef text, llvm::StringRef format, Layer& layer) {
   const bool one = layer.kind == Layer::Kind::kDense || layer.kind == Layer::Kind::kDual;
   if (one && layer.k % scaled_columns(layer) == 0) return Error::success();
   return make_error(ErrorCode::kInvalidArgument,
-                    "'{}' has packed weights: write MxNxK, for int4 with K a multiple of 128",
+                    "'{}' has packed weights: write MxNxK, for int4 with K a multiple of 32",
                     text.str());
 }
 

@@ -204,8 +204,15 @@ TEST_CASE("layers that the user names") {
   CHECK((*packed)[2].epilogue == Layer::Epilogue::kBias);
   // Half a byte for a value, and two bytes for each 128 of them.
   CHECK(layer_bytes((*packed)[0]) == 2.0 * 16 * 1536 + 512 * 512 + 2.0 * 512 * 8);
+  for (const auto& [text, columns] :
+       {std::pair{"1x64x2880:int4", 64}, {"1x64x2848:int4", 32}, {"1x64x2944:int4", 128}}) {
+    auto divided = given_layers(text);
+    REQUIRE(divided);
+    CHECK(scaled_columns((*divided)[0]) == columns);
+    CHECK(contraction_kernel(planned(verified(layer_case((*divided)[0]).chain))) != nullptr);
+  }
   const std::pair<const char*, const char*> wrong[] = {{"", "--layers"},
-                                                       {"8x512x96:int4", "multiple of 128"},
+                                                       {"8x512x80:int4", "multiple of 32"},
                                                        {"2x8x512x128:int8", "MxNxK"},
                                                        {"8x512x128:int5", "'int5'"},
                                                        {"8x512x128:bias:e4m3", "'e4m3'"},
