@@ -70,6 +70,7 @@ class Gpu:
     def __init__(self, name):
         self.name = name
         self.record = None  # the newest one with ceilings
+        self.runs = {}  # those with ceilings by commit, the newest of each
         self.rows = {}
         self.launch = {}
         self.compile = {}
@@ -124,6 +125,7 @@ class Gpu:
     def add_cases(self, record):
         if (record.get("ceilings") or {}).get("copy_tbs"):
             self.record = record
+            replace(self.runs, record.get("commit"), record)
         for row in record.get("rows", []):
             row = {**renamed(row), "commit": row.get("commit") or record.get("commit")}
             replace(self.rows, row["case"], row)

@@ -107,12 +107,12 @@ def ceilings_table(gpu):
 
 
 def machine_line(gpu):
-    """The newest run as a sentence, with the commits of the rows of `brief`, for README.md."""
+    """The newest run with rows of `brief` as a sentence, with the commits of these rows, for README.md."""
     if gpu.record is None:
         return None
-    r = gpu.record
-    c = r["ceilings"]
     shown = dict.fromkeys(gpu.rows[case].get("commit") for case, _ in BRIEF if case in gpu.rows)
+    r = next((run for commit, run in reversed(gpu.runs.items()) if commit in shown), gpu.record)
+    c = r["ceilings"]
     commits = ", ".join(commit[:7] for commit in shown if commit) or r.get("commit") or "–"
     return (f"{r.get('device') or gpu.name}, driver {r.get('driver') or '–'}, CUDA "
             f"{r.get('cuda') or '–'}, commits of the rows {commits}, "
