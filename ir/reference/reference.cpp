@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <thread>
 
 #include "ir/dense_map.h"
 #include "ir/forms.h"
@@ -44,6 +45,11 @@ class ReferenceState {
       tasks_.emplace_back(contract ? std::make_unique<ContractionTask>(chain, types_, id, ends_[id])
                                    : nullptr);
     }
+  }
+
+  // The same without the elements that have been computed.
+  std::unique_ptr<ReferenceState> with_no_elements() const {
+    return std::make_unique<ReferenceState>(chain_, types_, data_);
   }
 
   std::vector<std::vector<Interval>> evaluate(int threads) const {
@@ -353,6 +359,28 @@ Interval Reference::output_element(int i, i64 index) {
   for (const Form& form : forms_)
     interval = either_interval(interval, form.state->output_element(i, index));
   return interval;
+}
+
+Reference Reference::with_no_elements() const {
+  Reference reference;
+  reference.state_ = state_->with_no_elements();
+  for (const Form& form : forms_)
+    reference.forms_.push_back({form.chain, form.state->with_no_elements()});
+  return reference;
+}
+
+std::vector<Interval> Reference::output_elements(int i, llvm::ArrayRef<i64> indices,
+                                                 int threads) const {
+  const i64 count = static_cast<i64>(indices.size());
+  const i64 cores = threads > 0 ? threads : std::thread::hardware_concurrency();
+  const i64 shares = std::clamp<i64>(cores, 1, std::max<i64>(count, 1));
+  std::vector<Interval> elements(indices.size());
+  parallel_for(shares, threads, [&](i64 share) {
+    Reference reference = with_no_elements();
+    for (i64 e = count * share / shares; e < count * (share + 1) / shares; ++e)
+      elements[e] = reference.output_element(i, indices[e]);
+  });
+  return elements;
 }
 
 namespace {

@@ -53,12 +53,18 @@ class Reference {
   // once. For samples of large outputs.
   Interval output_element(int i, i64 index);
 
+  // The elements `indices` of output `i`, on `threads` threads (0: all cores). Each thread computes
+  // what its share of them needs.
+  std::vector<Interval> output_elements(int i, llvm::ArrayRef<i64> indices, int threads = 0) const;
+
   Reference(Reference&&) noexcept;
   Reference& operator=(Reference&&) noexcept;
   ~Reference();
 
  private:
   Reference();
+  Reference with_no_elements() const;
+
   std::unique_ptr<ReferenceState> state_;
   struct Form {
     std::shared_ptr<const VerifiedChain> chain;
