@@ -142,9 +142,9 @@ struct GemmDequantNumberLoader {
     const i64 block_stride = stride_of(second, kNumbers.stride_block, kNumbers2.stride_block);
     if constexpr (has_short_offsets(kNumbers, kRows, kBlocks) &&
                   has_short_offsets(kNumbers2, kRows, kBlocks)) {
-      return from + (static_cast<u32>(row) * static_cast<u32>(row_stride) +
-                     block * static_cast<u32>(block_stride)) *
-                        kBytes;
+      const u32 short_row = static_cast<u32>(row_stride);
+      const u32 short_block = static_cast<u32>(block_stride);
+      return from + (static_cast<u32>(row) * short_row + block * short_block) * kBytes;
     }
     return from + (row * row_stride + block * block_stride) * kBytes;
   }
