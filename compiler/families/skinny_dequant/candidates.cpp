@@ -77,7 +77,7 @@ double stream_clocks(const SkinnyDequantConfig& c, double active_warps) {
   constexpr double kMostIssued = 3;    // per clock of an SM
   constexpr double kChunk = 90;
   constexpr double kRun = 35;
-  constexpr double kMma = 1.7;
+  constexpr double kMma = 1.7;  // for each eight rows of X
   const double columns = c.tile.columns / 8.0;
   constexpr double kUnpack = 12;  // of the four registers of an MMA
   const double blocks = c.chunk_blocks();
