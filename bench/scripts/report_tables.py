@@ -115,7 +115,7 @@ def machine_line(gpu):
     c = r["ceilings"]
     commits = ", ".join(commit[:7] for commit in shown if commit) or r.get("commit") or "–"
     return (f"{r.get('device') or gpu.name}, driver {r.get('driver') or '–'}, CUDA "
-            f"{r.get('cuda') or '–'}, commits of the rows {commits}, "
+            f"{r.get('cuda') or '–'}, rows measured at commit {commits}, "
             f"{(r.get('date') or '–')[:10]}. In the same run a device copy reached "
             f"{number(c.get('copy_tbs'), 3, ' TB/s')} (bytes read and written), and cuBLASLt's "
             f"8192x8192x8192 bf16 GEMM {number(c.get('gemm_tflops') or None, 0, ' TFLOP/s')}.")

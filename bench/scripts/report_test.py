@@ -121,7 +121,7 @@ class ReportTest(unittest.TestCase):
         self.save("c.json", record("2026-11-22T00:00:00Z", [row("small/1x2048x4096/bf16", 8.0, 0.5)], commit="fresh"))
         self.save("d.json", record("2026-11-23T00:00:00Z", [row("moe_x", 8.0, 0.5)], commit="later"))
         text = self.run_report("<!-- bench:machine -->\n<!-- /bench -->\n")
-        self.assertIn("commits of the rows fresh, 2026-11-22", text)
+        self.assertIn("rows measured at commit fresh, 2026-11-22", text)
         self.assertIn("| gemm/a | 8.00 |", page)
         self.assertRegex(page, "Sweep of small M\n\n.* Commit 0123456.\n")
         self.assertNotIn("## Counters", page)

@@ -17,7 +17,7 @@ struct DLPackTensor {
   std::int32_t device_type = 0;     // 1: host memory, 2: CUDA
   std::int32_t device_id = 0;       // number of the device
   std::int32_t ndim = 0;            // dimensions
-  std::uint8_t code = 0;            // 0 integer, 2 float, 4 bfloat, 10 e4m3fn, 12 e5m2
+  std::uint8_t code = 0;            // 0 integer, 1 unsigned, 2 float, 4 bfloat, 10 e4m3fn, 12 e5m2
   std::uint8_t bits = 0;            // of an element
   std::uint16_t lanes = 1;          // elements of a vector type; 1: no vector
   std::int64_t* shape = nullptr;    // elements in each dimension

@@ -33,7 +33,7 @@ struct SymbolRange {
 
 // The parameters of a chain in order, scalars too, then its outputs.
 struct Operands {
-  std::vector<Operand> operands;      // in the order of a launch
+  std::vector<Operand> operands;      // parameters in order, scalars too, then outputs
   std::optional<SymbolRange> symbol;  // empty: the chain has none
 };
 

@@ -38,7 +38,8 @@ typedef struct ctn_gradient_options {
 /* The gradient of a chain as chains: chain 0 is the forward with saved values as further outputs,
  * the others, launched in this order, are its gradient. `options` may be null. Errors:
  * CTN_INVALID_ARGUMENT (an option is wrong, or no gradient is left), CTN_UNSUPPORTED (an output in
- * place, an operand by group), CTN_INVALID_CHAIN, CTN_RESOURCE_LIMIT. */
+ * place, dequant, products of fp8 or casts to it, an operand by the row and by its group),
+ * CTN_INVALID_CHAIN, CTN_RESOURCE_LIMIT. */
 CTN_API ctn_status ctn_chain_gradient(const ctn_chain* chain, const ctn_gradient_options* options,
                                       ctn_gradient** gradient);
 CTN_API void ctn_gradient_destroy(ctn_gradient* gradient);

@@ -12,9 +12,9 @@ extern "C" {
 #endif
 
 /* A pack holds compiled chains for one or more architectures. A chain of a pack is loaded without a
- * compiler, a planner or a cache. It is found by what it computes (its names do not count), the
- * exact architecture and the compile options. A pack is code: open only what you trust, and give
- * its SHA-256 where others can change the file. */
+ * compiler, a planner or a cache. It is found by what it computes (its names do not count), an
+ * architecture whose code runs on the device, and the compile options. A pack is code: open only
+ * what you trust, and give its SHA-256 where others can change the file. */
 
 /* How a pack is opened. */
 typedef struct ctn_pack_options {
@@ -23,9 +23,9 @@ typedef struct ctn_pack_options {
   int32_t verify_all;          /* 1: every entry is checked now, not when it is used */
 } ctn_pack_options;
 
-/* `options` may be null. Reads the header and the index; entries are read when they are asked for.
- * A pack is thread-safe. Errors: CTN_IO, CTN_CORRUPT_ARTIFACT (no pack, damaged, or another
- * SHA-256), CTN_UNSUPPORTED (written by a newer version). */
+/* `options` may be null. Reads the header and the page table; pages of the index and entries are
+ * read when they are asked for. A pack is thread-safe. Errors: CTN_IO, CTN_CORRUPT_ARTIFACT (no
+ * pack, damaged, or another SHA-256), CTN_UNSUPPORTED (written by a newer version). */
 CTN_API ctn_status ctn_pack_open(const char* path, const ctn_pack_options* options,
                                  ctn_pack** pack);
 
