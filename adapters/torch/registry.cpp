@@ -95,6 +95,20 @@ const Bound* Registry::lookup(llvm::ArrayRef<i64> signature) const {
   return nullptr;
 }
 
+// Whether rows are outermost in memory in all outputs: else their strides depend on the number of
+// rows, and kernels for a range of it have one stride.
+bool has_outer_rows(const Form& form) {
+  return llvm::all_of(form.outputs, [&](const FormOutput& output) {
+    for (size_t d = 0; d < output.sizes.size(); ++d) {
+      const SizeSource& source = output.sizes[d];
+      const bool rows =
+          source.parameter >= 0 && source.dim == 0 && form.tensors[source.parameter].leading;
+      if (rows && output.in_place < 0 && output.order.front() != static_cast<int>(d)) return false;
+    }
+    return true;
+  });
+}
+
 // Whether the arguments' leading size comes after kExactSizes others, so that it shares kernels.
 bool Registry::wants_symbol(const Form& form, llvm::ArrayRef<TensorLayout> arguments) {
   std::string text = std::to_string(form.key);
@@ -124,7 +138,8 @@ bool Registry::wants_symbol(const Form& form, llvm::ArrayRef<TensorLayout> argum
 Expected<const Bound*> Registry::bind(const Form& form, llvm::ArrayRef<TensorLayout> arguments,
                                       llvm::ArrayRef<i64> signature, Place place, int device,
                                       cuda::Stream stream) {
-  const bool symbolic = form.rule == LayoutRule::kFromTensors && wants_symbol(form, arguments);
+  const bool symbolic = form.rule == LayoutRule::kFromTensors && has_outer_rows(form) &&
+                        wants_symbol(form, arguments);
   Expected<Specialisation> special = specialise(form, arguments, symbolic);
   if (!special) return special.takeError();
   auto bound = std::make_unique<Bound>(

@@ -231,8 +231,17 @@ class FromTensors {
     type.strides.clear();
     if (leading) {
       i64 stride = 0;
-      const bool in_place = merges(given, merged, stride) && (!packed_ || has_vectors(given));
-      copied_[i] = !in_place && form_.tensors[i].overwritten_by < 0;
+      const bool is_matrix = merges(given, merged, stride);
+      const bool overwritten = form_.tensors[i].overwritten_by >= 0;
+      // A copy would take the result.
+      if (!is_matrix && overwritten) {
+        return make_error(ErrorCode::kInvalidArgument,
+                          "{} is overwritten, and its leading dimensions, of strides {}, are not "
+                          "the rows of one matrix: pass a contiguous tensor",
+                          quoted(tensor_name(form_, i)),
+                          numbers(llvm::ArrayRef<i64>(given.strides).take_front(merged)));
+      }
+      copied_[i] = !(is_matrix && (!packed_ || has_vectors(given))) && !overwritten;
       type.shape.push_back({rows_, false});
       type.strides.push_back(stride);
     }

@@ -315,8 +315,8 @@ typedef struct ctn_engine_options {
   int32_t unfused;           /* 1: one kernel per operation, for comparison */
   int32_t split_k;           /* CTAs that divide K, 1 to 16; 0: the cost model chooses */
   const char* force_tile;    /* a tile's name as explain prints it; null or "": the cost model */
-  /* Called once for each distinct problem of the cache, from any thread, with one line that is
-   * valid during the call. Null: the log gets the line. `user` is its first argument. */
+  /* Called once for each distinct problem, from any thread, with `user` and a line that is valid
+   * during the call. Null: the log gets it (stderr with CTN_JIT_WARN, for what packs miss). */
   void (*warn)(void* user, const char* line);
   void* user;
   /* A file that gets one line for each distinct chain, target and set of options that is asked for;
@@ -458,8 +458,8 @@ CTN_API ctn_status ctn_device_is_simulator(int32_t* simulator);
 CTN_API ctn_status ctn_device_alloc(int32_t device, size_t bytes, void** address);
 CTN_API void ctn_device_free(int32_t device, void* address);
 
-/* Copy `bytes` bytes from and to host memory, in order with the launches on streams of
- * ctn_stream_create. The copy is complete on return. */
+/* Copy `bytes` bytes from host memory, and to it after all work of the device. A copy is complete
+ * on return, for launches on any stream. */
 CTN_API ctn_status ctn_device_upload(int32_t device, void* to, const void* from, size_t bytes);
 CTN_API ctn_status ctn_device_download(int32_t device, void* to, const void* from, size_t bytes);
 

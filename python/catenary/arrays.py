@@ -49,7 +49,7 @@ class View:
 
 
 def view(array: Any, who: str, stream: int | None = None) -> View:
-    """A view of `array`; `who` names it in errors. `stream`: where a DLPack producer makes its data ready."""
+    """A view of `array`; `who` names it in errors. `stream`: where its data are ready, if a producer can say so."""
     kind = type(array)
     reader = _readers.get(kind)
     if reader is None:
@@ -78,6 +78,7 @@ def _reader(kind: type, array: Any, who: str) -> Callable[[Any, str, int | None]
 
 
 def _view_own(array: Array, who: str, stream: int | None) -> View:
+    array.wait(stream)
     return View(array.address, array.dtype, array.dtype.name, array.shape, array.strides, array.device, "", array)
 
 

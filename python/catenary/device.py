@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,6 +59,17 @@ class Stream:
         return 0, self.pointer
 
 
+LEGACY_STREAM = 1  # CU_STREAM_LEGACY, the same as null
+PER_THREAD_STREAM = 2  # CU_STREAM_PER_THREAD: one address, a stream of each thread
+
+StreamKey = tuple[int, int]
+
+
+def stream_key(stream: int | None) -> StreamKey:
+    """Equal for two addresses of one stream."""
+    return (stream or LEGACY_STREAM, threading.get_ident() if stream == PER_THREAD_STREAM else 0)
+
+
 class Memory:
     """Device memory, aligned to 256 bytes, freed when it is collected."""
 
@@ -75,12 +87,17 @@ class Memory:
             self.address = self._handle.pointer
 
     def upload(self, host: int, bytes: int) -> None:
-        """Copies `bytes` bytes from host address `host`, in order with launches on a Stream; complete on return."""
+        """Copies `bytes` bytes from host address `host`; complete on return, for launches on any stream."""
         check(lib.ctn_device_upload(self.device, self.address, host, bytes))
 
     def download(self, host: int, bytes: int) -> None:
-        """Copies `bytes` bytes to host address `host`."""
+        """Copies `bytes` bytes to host address `host`, after all work of the device."""
         check(lib.ctn_device_download(self.device, host, self.address, bytes))
+
+    def wait(self) -> None:
+        """Waits for all work of the device."""
+        if self.bytes:
+            self.download(ctypes.addressof(ctypes.c_char()), 1)
 
 
 class Array:
@@ -99,6 +116,8 @@ class Array:
         _check_layout(self.shape, self.strides)
         self.device = integer(device, "device", 0, INT32)
         self._memory = Memory(self.device, span(self.shape, self.strides) * self.dtype.itemsize)
+        self._written_on: StreamKey | None = None
+        """Where a launch writes it that nothing has waited for."""
 
     @classmethod
     def of(cls, host: Any, device: int = 0) -> Array:
@@ -140,7 +159,10 @@ class Array:
         return dlpack.CUDA, self.device
 
     def __dlpack__(self, *, stream: Any = None, **_: Any) -> Any:
+        """A DLPack capsule. Waits for the launch that writes the array, unless that is on `stream`; -1: never."""
         self._need_gpu()
+        if stream != -1:
+            self.wait(stream)
         return dlpack.export(self, (dlpack.CUDA, self.device))
 
     @property
@@ -150,6 +172,10 @@ class Array:
             raise AttributeError(
                 "__cuda_array_interface__ is for f16, f32, i32 and i8 on a GPU: use __dlpack__ or numpy()"
             )
+        # No "stream": the array's may be gone by the time a consumer waits for it.
+        if self._written_on is not None:
+            self._memory.wait()
+            self._written_on = None
         return {
             "shape": self.shape,
             "typestr": kinds[self.dtype],
@@ -157,6 +183,12 @@ class Array:
             "version": 3,
             "strides": tuple(n * self.dtype.itemsize for n in self.strides),
         }
+
+    def wait(self, stream: int | None = None) -> None:
+        """Waits for the launch that writes the array, unless that is on `stream`; None: the legacy default stream."""
+        if self._written_on not in (None, stream_key(stream)):
+            self._memory.wait()
+            self._written_on = None
 
     def _need_gpu(self) -> None:
         if is_simulator():

@@ -54,15 +54,19 @@ class Versioned(ctypes.Structure):
 
 
 _python = ctypes.pythonapi
-_get = _python.PyCapsule_GetPointer
-_get.restype, _get.argtypes = c_void_p, [ctypes.py_object, ctypes.c_char_p]
-_is_valid = _python.PyCapsule_IsValid
-_is_valid.restype, _is_valid.argtypes = ctypes.c_int, [c_void_p, ctypes.c_char_p]
-_is_named = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", _python))
-_get_raw = ctypes.PYFUNCTYPE(c_void_p, c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _python))
+
+
+def _function(name: str, restype: Any, *argtypes: Any) -> Any:
+    """A function of Python with a prototype of its own: those of ctypes.pythonapi belong to all libraries."""
+    return ctypes.PYFUNCTYPE(restype, *argtypes)((name, _python))
+
+
 _Destructor = ctypes.PYFUNCTYPE(None, c_void_p)
-_new = _python.PyCapsule_New
-_new.restype, _new.argtypes = ctypes.py_object, [c_void_p, ctypes.c_char_p, _Destructor]
+_get = _function("PyCapsule_GetPointer", c_void_p, ctypes.py_object, ctypes.c_char_p)
+_get_raw = _function("PyCapsule_GetPointer", c_void_p, c_void_p, ctypes.c_char_p)
+_is_named = _function("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
+_is_valid = _function("PyCapsule_IsValid", ctypes.c_int, c_void_p, ctypes.c_char_p)
+_new = _function("PyCapsule_New", ctypes.py_object, c_void_p, ctypes.c_char_p, _Destructor)
 
 # The dtypes of a chain and bytes by DLPack's code and bits.
 NAMES = {

@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import sys
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -16,13 +17,20 @@ from catenary.arguments import flag, integer
 from catenary.arrays import ANY_DEVICE, View, empty, view
 from catenary.chain import Chain
 from catenary.compiled import Compiled, Kernel, Plan
-from catenary.device import Array, Memory, Stream, contiguous, is_simulator, span
+from catenary.device import (
+    LEGACY_STREAM,
+    PER_THREAD_STREAM,
+    Array,
+    Memory,
+    Stream,
+    contiguous,
+    is_simulator,
+    span,
+    stream_key,
+)
 from catenary.errors import ArgumentError, ArgumentTypeError, Handle, check, result
 from catenary.operand import Operand
 from catenary.signature import Signature
-
-LEGACY_STREAM = 1  # CU_STREAM_LEGACY, the same as null
-PER_THREAD_STREAM = 2  # CU_STREAM_PER_THREAD: one address, a stream of each thread
 
 
 class Executable:
@@ -77,8 +85,8 @@ class Executable:
                 copied to the device and the call waits; they may be mixed with `Array`s only.
             out: an array for the output, or one per output; None: they are allocated by torch for torch's tensors,
                 as numpy arrays for host arrays, else as `Array`. An output in place is its input.
-            stream: a pointer, torch's, cupy's or catenary's stream. None: torch's current stream for its tensors; for
-                other arrays a stream of this library, and the call waits for it.
+            stream: a pointer, torch's, cupy's or catenary's stream; it must live until its work has ended. None: torch's
+                current stream if a tensor of it is on the device; else a stream of this library, and the call waits.
             workspace: an array on the device of at least `workspace_bytes` bytes, aligned to 256; None: allocated.
             allow_pdl: the first kernel may start while the stream's previous kernel still runs. Only if that kernel
                 writes no weight of this chain.
@@ -87,8 +95,7 @@ class Executable:
         Returns the output, or a tuple of several. Raises ArgumentError before anything is launched.
         """
         tensors, scalars = self._signature.bind(arguments, named)
-        pointer = stream_pointer(stream)
-        call = _Call(self, tensors, self._signature.given_outputs(out), pointer)
+        call = _Call(self, tensors, self._signature.given_outputs(out), stream)
         try:
             return call.run(scalars, workspace, allow_pdl, disable_pdl)
         except TypeError:  # ctypes, before anything is launched
@@ -118,12 +125,14 @@ class Executable:
         except TypeError as error:  # ctypes, before anything is launched
             raise ArgumentTypeError(f"a launch takes addresses as int and scalars as float: {error}") from None
 
-    def _workspace(self, stream: int) -> _Workspace:
-        key = (stream, threading.get_ident() if stream == PER_THREAD_STREAM else 0)
+    def _workspace(self, stream: int, owner: Any = None) -> _Workspace:
+        key = stream_key(stream)
         with self._workspaces_lock:
             if key not in self._workspaces:
                 self._workspaces[key] = _Workspace(self.device, self.workspace_bytes)
-            return self._workspaces[key]
+            found = self._workspaces[key]
+            found.take(_this_thread if stream == PER_THREAD_STREAM else owner)
+            return found
 
     def _keep(self) -> None:
         self._kept[self._handle] = self._workspaces
@@ -159,24 +168,48 @@ class _Workspace:
     """The workspace of all launches on a stream. A thread that launches holds `turn`: the kernels of two launches would
     else mix on the stream."""
 
-    __slots__ = ("memory", "turn")
+    __slots__ = ("memory", "owner", "turn")
 
     def __init__(self, device: int, bytes: int):
         self.memory = Memory(device, bytes)
         self.turn = threading.Lock()
+        self.owner: weakref.ref | None = None
+
+    def take(self, owner: Any) -> None:
+        """For launches on the stream that object `owner` stands for. Another one has the address of a stream that is
+        gone, whose work may still run."""
+        if isinstance(owner, threading.local):
+            owner = owner.__dict__.setdefault("token", _Token())
+        if self.owner is not None and self.owner() is not owner:
+            self.memory.wait()
+        try:
+            self.owner = weakref.ref(owner)
+        except TypeError:  # an address, or an object without weak references
+            self.owner = None
+
+
+class _Token:
+    """Stands for a thread."""
+
+
+_this_thread = threading.local()
 
 
 class _Call:
     """One call: from arrays to addresses, the launch, and back."""
 
-    def __init__(self, executable: Executable, tensors: Sequence[Any], out: list[Any], stream: int | None):
+    def __init__(self, executable: Executable, tensors: Sequence[Any], out: list[Any], stream: Any):
         self.executable = executable
         self.signature = signature = executable._signature
         self.out = out
-        self.given_stream = stream
-        self.views = [view(t, f"argument '{p.name}'", stream) for p, t in zip(signature.tensors, tensors, strict=True)]
+        self.stream_owner = stream
+        self.stream_given = stream is not None
+        self.stream, self.waits = self._choose_stream([*tensors, *out])
+        self.views = [
+            view(t, f"argument '{p.name}'", self.stream) for p, t in zip(signature.tensors, tensors, strict=True)
+        ]
         self.results: list[View | None] = [
-            None if o is None else view(o, f"output '{p.name}'", stream)
+            None if o is None else view(o, f"output '{p.name}'", self.stream)
             for p, o in zip(signature.outputs, out, strict=True)
         ]
         self._check_places()
@@ -190,6 +223,16 @@ class _Call:
         self.ended: set[int] = set()  # streams of producers that were waited for
         self.turn: Any = contextlib.nullcontext()
         self.staged: list[tuple[View, Memory, bool]] = []  # host arrays, their copy, whether it is copied back
+
+    def _choose_stream(self, arrays: list[Any]) -> tuple[int, bool]:
+        """The stream of the launch, and whether the call waits for it."""
+        pointer = stream_pointer(self.stream_owner)
+        if pointer is not None:
+            return pointer, False
+        torch = sys.modules.get("torch")
+        if torch is not None and any(isinstance(a, torch.Tensor) and a.is_cuda for a in arrays):
+            return torch._C._cuda_getCurrentRawStream(self.executable.device), False
+        return own_stream(self.executable.device).pointer, True
 
     def _check_places(self) -> None:
         simulator, device = self.executable._simulated, self.executable.device
@@ -229,32 +272,27 @@ class _Call:
 
     def run(self, scalars: list[float], workspace: Any, allow_pdl: bool, disable_pdl: bool) -> Any:
         torch = sys.modules.get("torch") if self.library == "torch" and not self.host else None
-        stream = self.given_stream
-        if stream is None:
-            stream = (
-                torch._C._cuda_getCurrentRawStream(self.executable.device)
-                if torch
-                else own_stream(self.executable.device).pointer
-            )
-            waits = torch is None
-        else:
-            waits = False
+        stream = self.stream
         for found in [*self.views, *self.results]:
             if found is not None and found.producer is not None:
                 self._wait_for_producer(found, stream)
-        if torch is not None and self.given_stream is not None:
+        if torch is not None and self.stream_given:
             # Outputs and workspace then belong to the stream that uses them.
             with torch.cuda.stream(torch.cuda.ExternalStream(stream, device=self.executable.device)):
                 addresses, space = self._addresses(), self._workspace(workspace, stream, torch)
         else:
             addresses, space = self._addresses(), self._workspace(workspace, stream, torch)
-        if not waits:
+        if not self.waits:
             self.executable._keep()
         with self.turn:
             self.executable._launch(stream, addresses, scalars, self.size, space, allow_pdl, disable_pdl)
         self._count_versions()
-        if waits or self.host:
+        if self.waits or self.host:
             check(lib.ctn_stream_synchronize(self.executable.device, stream))
+        else:
+            for written in self._written():
+                if isinstance(written, Array):
+                    written._written_on = stream_key(stream)
         for host, copy, back in self.staged:
             if back and copy.bytes:
                 copy.download(host.address, copy.bytes)
@@ -262,16 +300,23 @@ class _Call:
 
     def _count_versions(self) -> None:
         """For autograd of torch, which refuses a backward that reads a saved tensor after it was overwritten."""
-        if self.library != "torch":
+        torch = sys.modules.get("torch")
+        if torch is None:
             return
-        signature = self.signature
-        written = [found for found in self.results if found is not None]
-        written += [
-            self.views[signature.numbers.index(o.in_place)] for o in signature.outputs if o.in_place is not None
-        ]
-        tensors = [found.owner for found in written if found.library == "torch"]
+        given = [found.owner for found in self.results if found is not None] + self._overwritten()
+        tensors = [array for array in given if isinstance(array, torch.Tensor)]
         if tensors:
-            sys.modules["torch"].autograd.graph.increment_version(tensors)
+            torch.autograd.graph.increment_version(tensors)
+
+    def _overwritten(self) -> list[Any]:
+        """Inputs that outputs are in place of."""
+        signature = self.signature
+        places = [signature.numbers.index(o.in_place) for o in signature.outputs if o.in_place is not None]
+        return [self.views[place].owner for place in places]
+
+    def _written(self) -> list[Any]:
+        """All arrays that the launch writes."""
+        return [*self.out, *self._overwritten()]
 
     def _wait_for_producer(self, found: View, stream: int) -> None:
         """Waits for the stream of an array's producer unless the launch is on it."""
@@ -304,7 +349,7 @@ class _Call:
                 self.out[i] = empty(
                     self.library, operand.dtype, shape, operand.strides, None if self.host else self.executable.device
                 )
-                made = view(self.out[i], f"output '{operand.name}'", self.given_stream)
+                made = view(self.out[i], f"output '{operand.name}'", self.stream)
             result.append(self._place(operand, made, back=True))
         return result
 
@@ -330,17 +375,17 @@ class _Call:
             space = view(given, "workspace", stream)
             self._wait_for_producer(space, stream)
             size = span(space.shape, space.strides) * _itemsize(given)
-            if not space.on_device or size < need:
+            if space.device not in (self.executable.device, ANY_DEVICE) or size < need:
+                place = "the host" if space.device is None else f"device {space.device}"
                 raise ArgumentError(
-                    f"workspace has {size} bytes {'on the device' if space.on_device else 'on the host'}: "
-                    f"pass {need} bytes on device {self.executable.device}"
+                    f"workspace has {size} bytes on {place}: pass {need} bytes on device {self.executable.device}"
                 )
             return space.address
         if torch is not None:
             memory = torch.empty(need, dtype=torch.uint8, device=torch.device("cuda", self.executable.device))
             self.staging = memory  # freed after the launch: the allocator orders its next use on the stream
             return memory.data_ptr()
-        kept = self.executable._workspace(stream)
+        kept = self.executable._workspace(stream, self.stream_owner)
         self.turn = kept.turn
         return kept.memory.address
 

@@ -85,7 +85,12 @@ ctn_status ctn_device_upload(int32_t device, void* to, const void* from, size_t 
     if (bytes == 0) return Error::success();
     if (Error error = require(to, "to", from, "from")) return error;
     return on_device(device, fmt::format("copying {} bytes to the device", bytes),
-                     [&](const Api& api) { return api.memcpy_htod(device_ptr(to), from, bytes); });
+                     [&](const Api& api) {
+                       const Result copied = api.memcpy_htod(device_ptr(to), from, bytes);
+                       // The copy may return once pageable memory is staged, and only the default
+                       // stream and blocking ones are ordered after it.
+                       return copied == cuda::kSuccess ? api.stream_synchronize(nullptr) : copied;
+                     });
   });
 }
 
@@ -93,8 +98,12 @@ ctn_status ctn_device_download(int32_t device, void* to, const void* from, size_
   return guarded([&]() -> Error {
     if (bytes == 0) return Error::success();
     if (Error error = require(to, "to", from, "from")) return error;
-    return on_device(device, fmt::format("copying {} bytes from the device", bytes),
-                     [&](const Api& api) { return api.memcpy_dtoh(to, device_ptr(from), bytes); });
+    return on_device(
+        device, fmt::format("copying {} bytes from the device", bytes), [&](const Api& api) {
+          // A copy is not ordered after launches on non-blocking streams.
+          const Result waited = api.ctx_synchronize();
+          return waited == cuda::kSuccess ? api.memcpy_dtoh(to, device_ptr(from), bytes) : waited;
+        });
   });
 }
 

@@ -101,6 +101,19 @@ TEST_CASE("leading dimensions that are not one in memory are copied") {
   CHECK(text_of(special).find("x: f32[6, 16] strides[16, 1],") != std::string::npos);
 }
 
+TEST_CASE("a tensor that is overwritten is never a copy: its leading dimensions must be rows") {
+  const Form form = form_of(
+      "chain add[M in 1..64](input y: f32[M, 8], input x: f32[M, 8]) {\n"
+      "  z = add(y, x)\n  return z: f32 inplace y\n}\n",
+      LayoutRule::kFromTensors);
+  const TensorLayout x = layout({4, 8, 16}, {128, 16, 1});
+  CHECK_FALSE(ok(specialise(form, {x, x}, false)).copied[0]);
+  const std::string text =
+      error_text(specialise(form, {layout({4, 8, 16}, {256, 16, 1}), x}, false));
+  CHECK(text.find("'y' is overwritten, and its leading dimensions, of strides (256, 16)") !=
+        std::string::npos);
+}
+
 TEST_CASE("a symbol has the range of powers of 2 of its size") {
   const Form form = form_of(kLinear, LayoutRule::kFromTensors);
   const Specialisation large = ok(specialise(form, {layout({100, 16}, {16, 1}), kW, kB}, true));

@@ -218,6 +218,21 @@ TEST_CASE("after several sizes, calls share chains with a symbol") {
   CHECK(has(text, "[M in 33..64]"));
 }
 
+TEST_CASE("an output with rows innermost in memory has a chain for every number of them") {
+  const std::int64_t key = key_of(
+      "chain t[M in 1..64](input x: f32[M, 4], weight w: f32[3, 4]) {\n"
+      "  y = contract \"mk,nk->nm\"(x, w)\n  return y: f32 strides[64, 1]\n}\n",
+      CTN_TORCH_FROM_TENSORS);
+  const Tensor w = numbered({3, 4}, {4, 1});
+  for (std::int64_t m = 1; m < 20; ++m) {
+    const Tensor x = numbered({m, 4}, {4, 1});
+    const Tensor y = run1({&x, &w}, key);
+    CHECK(y.sizes == std::vector<int64_t>{3, m});
+    CHECK(y.strides == std::vector<int64_t>{m, 1});
+    CHECK(at(y, m - 1) == linear_at(x, (m - 1) * 4, w, 0));
+  }
+}
+
 TEST_CASE("calls of more chains and sizes than a thread remembers find their own") {
   std::vector<std::int64_t> keys;
   std::string text = kLinear;

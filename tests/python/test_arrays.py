@@ -89,7 +89,11 @@ def test_dlpack_of_another_library(old, engine, linear_chain):
     np.testing.assert_array_equal(out, want)
 
 
-def test_dlpack_of_a_later_version(engine, linear_chain):
+def test_dlpack_of_a_later_version(engine, linear_chain, monkeypatch):
+    # Prototypes of ctypes.pythonapi are those of whoever set them last.
+    for name in ("PyCapsule_New", "PyCapsule_GetPointer", "PyCapsule_IsValid"):
+        monkeypatch.setattr(getattr(ctypes.pythonapi, name), "argtypes", [ctypes.c_int])
+
     class Later(Foreign):
         def __dlpack__(self, **options):
             self.managed = dlpack.Versioned(2, 0)

@@ -170,6 +170,71 @@ def test_a_captured_launch_keeps_its_workspace():
     assert pointer in Handle.live
 
 
+def test_the_workspace_of_a_stream_that_is_gone_is_waited_for(engine, monkeypatch):
+    run, waits = engine.prepare(make_experts()), []
+    arrays = [ctn.Array.of(a) for a in expert_arrays(run.chain)]
+    stream = ctn.Stream()
+    monkeypatch.setattr(ctn.device.Memory, "wait", lambda self: waits.append(self))
+
+    class Another:  # of the same address
+        ptr = stream.pointer
+
+    for _ in range(2):
+        run(*arrays, stream=stream)
+    assert waits == []
+    another = Another()
+    for _ in range(2):
+        run(*arrays, stream=another)
+    assert waits == [run._workspaces[ctn.device.stream_key(stream.pointer)].memory]
+
+
+def test_a_workspace_on_another_device_is_refused(engine):
+    run = engine.prepare(make_experts())
+
+    array = ctn.Array("i8", (run.workspace_bytes,))
+    array.device = 1
+    with pytest.raises(ctn.ArgumentError, match="workspace has .* bytes on device 1: pass .* on device 0"):
+        run(*expert_arrays(run.chain), workspace=array)
+
+
+def test_an_array_is_waited_for_on_other_streams_only(engine, linear_chain, monkeypatch):
+    layer = engine.prepare(linear_chain)
+    x, w, b = (ctn.Array.of(a) for a in data(linear_chain))
+    chain = ctn.Chain("twice")
+    chain.output(ctn.mul(chain.input("y", "f32", (16, 32)), 2.0), "f32")
+    twice, waits = engine.prepare(chain), []
+    monkeypatch.setattr(ctn.device.Memory, "wait", lambda self: waits.append(self))
+    stream, other = ctn.Stream(), ctn.Stream()
+    y = layer(x, w, b, stream=stream)
+    z = twice(y, stream=stream)
+    assert waits == []
+    twice(y, stream=other)
+    assert waits == [y._memory]
+    twice(y, stream=other)
+    assert waits == [y._memory]
+    twice(z)  # on a stream of the library
+    assert waits == [y._memory, z._memory]
+    assert layer(x, w, b)._written_on is None  # the call has waited
+
+
+def test_producers_of_arrays_make_them_ready_on_the_stream_of_the_launch(engine, linear_chain):
+    layer, asked = engine.prepare(linear_chain), []
+
+    class Producer:
+        def __dlpack_device__(self):
+            return ctn.dlpack.CUDA, 0
+
+        def __dlpack__(self, stream=None, **_):
+            asked.append(stream)
+            raise BufferError("enough")
+
+    stream = ctn.Stream()
+    for given in (None, stream):
+        with pytest.raises(BufferError):
+            layer(Producer(), Producer(), Producer(), stream=given)
+    assert asked == [ctn.executable.own_stream(0).pointer, stream.pointer]
+
+
 def test_a_thread_s_own_default_stream_has_its_own_workspace(engine):
     run = engine.prepare(make_experts())
     one, other = in_threads(2, lambda: run._workspace(PER_THREAD_STREAM).memory.address)

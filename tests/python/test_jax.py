@@ -21,6 +21,14 @@ from conftest import make_linear
 import catenary.jax as ctnj
 
 
+def test_scalars_of_either_sign_of_zero():
+    chain = ctn.Chain("sign")
+    chain.output(ctn.scale(chain.input("x", "f32", (4,)), chain.scalar("a")), "f32")
+    x = jnp.ones(4, jnp.float32)
+    for zero in (0.0, -0.0, 0.0):
+        assert np.signbit(ctnj.call(chain, x, zero)).all() == np.signbit(zero)
+
+
 def silu_layer(x, w, b):
     return jax.nn.silu(jnp.dot(x, w.T, precision="highest") + b)
 

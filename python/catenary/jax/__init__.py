@@ -68,7 +68,7 @@ def call(chain: Chain, *arguments: Any, recompute: str = "none", save_budget: in
     arrays = [_array(operand, a) for operand, a in zip(form.tensors, arrays, strict=True)]
     size = form.size(arrays)
     # A layer without scalars and symbol has one function for all its calls.
-    function = _differentiable(chain.text, tuple(scalars), size, kind, budget, _host)
+    function = _differentiable(chain.text, _exact(scalars), size, kind, budget, _host)
     outputs = function(*arrays)
     return outputs[0] if len(outputs) == 1 else outputs
 
@@ -80,10 +80,16 @@ def _array(operand: Operand, given: Any) -> Any:
         raise wrong_kind(f"argument '{operand.name}'", given, "an array") from None
 
 
+def _exact(scalars: Sequence[float]) -> tuple[str, ...]:
+    """Scalars as keys of a cache: -0.0 equals 0.0, and a NaN does not equal itself."""
+    return tuple(float(s).hex() for s in scalars)
+
+
 @functools.lru_cache(maxsize=1024)
-def _differentiable(text: str, scalars: tuple[float, ...], size: int, recompute: str, save_budget: int, host: str):
+def _differentiable(text: str, exact: tuple[str, ...], size: int, recompute: str, save_budget: int, host: str):
     """A function of the tensor parameters, with its gradient by the chains of a gradient."""
     form = _Form.parsed(text)
+    scalars = tuple(map(float.fromhex, exact))
 
     @jax.custom_vjp
     def function(*arrays):
@@ -200,7 +206,7 @@ class _Form:
 
     def launch(self, arrays: Sequence[Any], scalars: Sequence[float], size: int, host: str) -> Sequence[Any]:
         """The chain on arrays, which may be divided over devices."""
-        return _divisible(self.chain.text, tuple(scalars), size, host)(*arrays)
+        return _divisible(self.chain.text, _exact(scalars), size, host)(*arrays)
 
     def call(self, arrays: Sequence[Any], scalars: Sequence[float], size: int, host: str) -> list[Any]:
         """One custom call on one device."""
@@ -230,8 +236,9 @@ class _Form:
 
 
 @functools.lru_cache(maxsize=1024)
-def _divisible(text: str, scalars: tuple[float, ...], size: int, host: str) -> Any:
+def _divisible(text: str, exact: tuple[str, ...], size: int, host: str) -> Any:
     form = _Form.parsed(text)
+    scalars = tuple(map(float.fromhex, exact))
     return partitioned(
         form.chain, form.numbers, size, lambda chain, arrays, size: _Form.of(chain).call(arrays, scalars, size, host)
     )

@@ -48,8 +48,8 @@ def _wanted() -> bool:
 def _make() -> Direct:
     folder = Path(torch.__file__).parent / "lib"
     empty = torch._C._dynamo.guards
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    pointer = prototype(("PyCapsule_GetPointer", ctypes.pythonapi))
     objects = {
         "tensor_type": torch.Tensor,
         "parameter_type": torch.nn.Parameter,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.compile: layers in graphs, the backend and its regions, dynamic batch, training, export, AOTInductor."""
 
+import math
 import os
 
 import pytest
@@ -444,6 +445,8 @@ def test_expressions():
     half, root = make("mul", x, 0.5), make("mul", x, 0.7071067811865476)
     assert make("mul", half, make("add", make("erf", root), 1)) is make("gelu", x)
     assert make("div", x, make("add", make("exp", x), 1))[0] == "div"
+    assert math.copysign(1, make("div", x, 0.0)[2]) == 1
+    assert math.copysign(1, make("div", x, -0.0)[2]) == -1
 
 
 def test_a_size_that_depends_on_data_has_no_hint():

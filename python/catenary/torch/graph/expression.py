@@ -17,12 +17,18 @@ _INTERNED: dict[Any, Any] = {}
 
 def make(op: str, *operands: Expression) -> Expression:
     """An expression, simplified."""
-    key = (op, *(operand if isinstance(operand, (int, float, str)) else id(operand) for operand in operands))
+    key = (op, *map(_key, operands))
     found = _INTERNED.get(key)
     if found is None:
         found = _INTERNED[key] = _simplify((op, *operands))
         _KEEP.append((operands, found))  # ids stay theirs
     return found
+
+
+def _key(operand: Expression) -> Any:
+    if isinstance(operand, float) and operand == 0 and math.copysign(1, operand) < 0:
+        return "-0.0"  # equals 0.0, but 1 / -0.0 is -inf
+    return operand if isinstance(operand, (int, float, str)) else id(operand)
 
 
 _KEEP: list[Any] = []
