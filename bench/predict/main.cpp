@@ -26,6 +26,8 @@ struct Request {
   Layer layer;
 };
 
+constexpr i64 kMostGroups = 1 << 20;  // of a chain's ragged label
+
 // Experts get equal rows: predictions depend on their sum only.
 void divide_rows(Layer& layer) {
   for (i64 e = 0; e < layer.groups; ++e)
@@ -74,6 +76,7 @@ std::optional<Request> read_request(const std::string& line) {
   if (layer.packed ? layer.k % bench::scaled_columns(layer) != 0 : !rows_name.empty()) {
     return std::nullopt;
   }
+  if (layer.groups > kMostGroups) return std::nullopt;
   if (layer.kind == Layer::Kind::kExperts) divide_rows(layer);
   return Request{std::move(*target), std::move(layer)};
 }

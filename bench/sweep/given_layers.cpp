@@ -110,7 +110,6 @@ Expected<Layer> given_layer(llvm::StringRef text) {
                         ":swiglu",
                         text.str());
     }
-    divide_rows(*layer);
   }
   if (!format.empty()) {
     if (Error error = set_packed(text, format, *layer)) return error;
@@ -120,6 +119,7 @@ Expected<Layer> given_layer(llvm::StringRef text) {
                       "'{}' is too large: a layer has up to {:.0f} GiB and {:.0f} TFLOP",
                       text.str(), kMostLayerBytes / (i64{1} << 30), kMostLayerFlops / 1e12);
   }
+  if (layer->kind == Layer::Kind::kExperts) divide_rows(*layer);
   return layer;
 }
 

@@ -226,7 +226,8 @@ TEST_CASE("layers that the user names") {
                                                        {"8e64x512x512:bias", "swiglu"},
                                                        {"8e", "'8e'"},
                                                        {"64x512x512:tanh", "bias_silu"},
-                                                       {"1048576x65536x65536", "too large"}};
+                                                       {"1048576x65536x65536", "too large"},
+                                                       {"100000000000e1x1x1", "too large"}};
   for (const auto& [text, part] : wrong) {
     CAPTURE(text);
     auto refused = given_layers(text);
