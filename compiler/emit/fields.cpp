@@ -38,6 +38,13 @@ Fields fields_of(const ContractionSpace& s) {
   return fields;
 }
 
+Fields fields_of(const GainOperand& g) {
+  Fields fields;
+  fields.add("used", g.used).add("slot", g.slot);
+  fields.add_unless_default("weight", g.weight, GainOperand().weight);
+  return fields;
+}
+
 Fields fields_of(const RaggedGroups& r) {
   Fields fields;
   fields.add("kind", r.kind).add("group_ends_slot", r.group_ends_slot);

@@ -53,6 +53,7 @@ class Fields {
 
 // The parts that the configs of several families have.
 Fields fields_of(const ContractionSpace& space);
+Fields fields_of(const GainOperand& gain);
 Fields fields_of(const RaggedGroups& ragged);
 Fields fields_of(const GroupEnds& ends);
 Fields fields_of(const MatrixOperand& operand);

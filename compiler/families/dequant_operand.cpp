@@ -101,9 +101,7 @@ ContractionFamily::Support supports_dequant(const ContractionProblem& p) {
   if (p.space.math != MathMode::kBF16 && p.space.math != MathMode::kF16)
     return {"it multiplies quantised weights by bf16 and f16"};
   if (p.num_column_sums() > 0) return {"it sums no rows", true};
-  if (p.row_squares) return {"it has no sums of squares of X", true};
   if (p.formed) return {"it forms no X from what is in memory", true};
-  if (p.gain) return {"it multiplies X by no gain", true};
   const bool has_groups = p.ragged.kind != Ragged::kNone;
   if (has_groups && (p.ragged.kind != Ragged::kMGrouped || p.ragged.num_groups <= 0))
     return {"it takes groups of rows of the activations, one or more"};

@@ -161,6 +161,10 @@ std::optional<ContractionProblem> make_transposed_problem(const GroupContext& co
 // The gain of a problem: its only stride is along K. Nothing: the group has none.
 std::optional<ContractionOperand> gain_operand(const GroupContext& context);
 
+// Why a kernel that reads X and its gain in vectors of 16 bytes along K does not multiply X by the
+// gain: a sentence. Empty: it does, or there is none.
+std::string gain_refusal(const ContractionProblem& problem);
+
 // The programs that form A; nothing: A is in memory as it is multiplied.
 std::optional<FormedPrograms> formed_programs(const GroupContext& context,
                                               const ContractionSpace& space);

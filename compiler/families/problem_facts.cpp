@@ -137,6 +137,15 @@ std::optional<ContractionOperand> gain_operand(const GroupContext& context) {
   return gain;
 }
 
+std::string gain_refusal(const ContractionProblem& p) {
+  if (!p.gain) return "";
+  if (p.ragged.kind != Ragged::kNone) return "it multiplies rows of one X by a gain";
+  if (p.gain->dtype != p.a[0].dtype || !is_16bit(p.space.math))
+    return "it multiplies X by a gain of its own dtype, bf16 or f16";
+  if (p.gain->memory.copy_bytes != 16) return "it reads a gain in vectors of 16 bytes along K";
+  return "";
+}
+
 std::optional<FormedPrograms> formed_programs(const GroupContext& context,
                                               const ContractionSpace& space) {
   if (!context.tensors.formed) return std::nullopt;

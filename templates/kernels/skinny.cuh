@@ -29,11 +29,11 @@
 
 #include "epilogue/operand.cuh"
 #include "epilogue/ops.cuh"
+#include "kernels/row_squares.cuh"
 #include "kernels/skinny_cluster.cuh"
 #include "kernels/skinny_formed.cuh"
 #include "kernels/skinny_gain.cuh"
 #include "kernels/skinny_load.cuh"
-#include "kernels/skinny_squares.cuh"
 #include "kernels/skinny_work.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/global.cuh"
@@ -78,8 +78,8 @@ struct SkinnyTypes {
   using XChunk = LaneBlock[kChunkBlocks][kXTiles];
   using GainChunk = LaneBlock[kChunkBlocks];
   using Accumulators = float[kRowTiles][kColumnTiles][4];
-  // A lane's sums of squares of the rows of X that it loads.
-  using Squares = float[kConfig.row_squares ? kColumnTiles : 1];
+  using Squares = typename RowSquares<kConfig.row_squares, kConfig.squares_by_mma(),
+                                      kConfig.space.math, kColumnTiles>::Type;
 };
 
 // Whether load groups of W are issued one after another (BulkLoad): with PDL, or in M-grouped
@@ -223,6 +223,8 @@ CATENARY_DEVICE void mma_slice(const P& params, const SkinnyWorkTile& work, i64 
                                typename SkinnyTypes<kConfig>::Squares& squares,
                                bool w_ready = false) {
   using T = SkinnyTypes<kConfig>;
+  // MMAs of squares fill the waits of W's. With a gain they come first: X is not yet scaled.
+  constexpr bool kSquaresWithMmas = kConfig.squares_by_mma() && !kConfig.gain.used;
   typename T::XChunk x;
 #pragma unroll
   for (int chunk = kConfig.loads.x_chunks - 1; chunk >= 0; --chunk) {
@@ -235,7 +237,10 @@ CATENARY_DEVICE void mma_slice(const P& params, const SkinnyWorkTile& work, i64 
         former.form(params, work, chunk, column, m, x, squares);
       } else {
         load_x<kConfig>(params, work, chunk, column, m, x);
-        if constexpr (kConfig.row_squares) add_chunk_squares<kConfig>(x, column, squares);
+        if constexpr (kConfig.row_squares && !kSquaresWithMmas) {
+#pragma unroll
+          for (int i = 0; i < T::kChunkBlocks; ++i) squares.add_block(column / 8, x[i]);
+        }
         if constexpr (kConfig.gain.used) scale_chunk<kConfig>(gain, x);
       }
       if (!w_ready && column == 0) T::WLoad::wait(barriers, first, first + T::kChunkBlocks);
@@ -243,6 +248,7 @@ CATENARY_DEVICE void mma_slice(const P& params, const SkinnyWorkTile& work, i64 
       for (int i = T::kChunkBlocks - 1; i >= 0; --i) {
         const int block = first + i;
         if (block >= T::kBlocks || !has_block<kConfig>(work, block)) continue;
+        if constexpr (kSquaresWithMmas) squares.add_block(column / 8, x[i]);
 #pragma unroll
         for (int t = 0; t < kConfig.tile.row_tiles; ++t) {
           if (block >= kConfig.loads.shared_blocks) {
@@ -258,7 +264,7 @@ CATENARY_DEVICE void mma_slice(const P& params, const SkinnyWorkTile& work, i64 
 }
 
 // Stores the warp's accumulators as [column][row] at shared address `to`, and after each column's
-// rows the four lanes' sums of squares.
+// rows its sum of squares.
 template <const SkinnyConfig& kConfig>
 CATENARY_DEVICE void store_accumulators(u32 to,
                                         const typename SkinnyTypes<kConfig>::Accumulators& acc,
@@ -267,7 +273,7 @@ CATENARY_DEVICE void store_accumulators(u32 to,
   const u32 lane = threadIdx.x % 32;
   // All lanes arrive: they have read the slice, which `to` may overwrite.
   warp_barrier();
-  if constexpr (kConfig.row_squares) store_squares<kConfig>(to, squares);
+  squares.store(to + kConfig.warp_rows() * 4, kConfig.sum_row() * 4);
 #pragma unroll
   for (int t = 0; t < kConfig.tile.row_tiles; ++t) {
 #pragma unroll
@@ -336,7 +342,11 @@ CATENARY_DEVICE void reduce_vector(u32 stored, u32 to,
   for (int s = 0; s < kConfig.num_accumulators(); ++s) {
     partials[s] = reduce_warps<kConfig>(stored, Cluster::column(to), Cluster::row(), s);
   }
-  if constexpr (kConfig.row_squares) squares = reduce_squares<kConfig>(stored, Cluster::column(to));
+  if constexpr (kConfig.row_squares) {
+    const u32 at = Cluster::column(to) * kConfig.sum_row() + kConfig.warp_rows();
+    squares = reduce_squares<typename SkinnyTypes<kConfig>::Squares, kConfig.tile.warps_k>(
+        stored + at * 4, kConfig.slice_bytes());
+  }
 }
 
 // Sends partials to the CTAs of the cluster that store them. Columns past m and vectors past the
@@ -411,7 +421,7 @@ CATENARY_DEVICE void skinny(const P& params, const CtaRange& ctas = whole_grid()
   XFormer<kConfig, Form> former;
   if constexpr (kConfig.formed.used) former.prepare(params, work, m);
   typename T::Accumulators acc = {};
-  typename T::Squares squares = {};
+  typename T::Squares squares;
   mma_slice<kConfig>(params, work, m, slice, barriers, former, registers, acc, squares);
   const Coord at = skinny_coord<kConfig>(work, m);
   if (at.valid > 0) Epilogue::load(params, at, operands);

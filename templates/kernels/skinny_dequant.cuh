@@ -33,6 +33,7 @@
 #include "epilogue/operand.cuh"
 #include "epilogue/ops.cuh"
 #include "kernels/dequant_unpack.cuh"
+#include "kernels/row_squares.cuh"
 #include "kernels/skinny_cluster.cuh"
 #include "kernels/skinny_dequant_operands.cuh"
 #include "kernels/skinny_dequant_ring.cuh"
@@ -54,8 +55,11 @@ struct DequantSums {
   // last.
   static constexpr int kTurns = kColumnTiles * kRuns == 1 ? 2 : 1;
   using Open = float[kTurns][kColumnTiles][4];
+  using Squares =
+      typename RowSquares<kConfig.row_squares, true, kConfig.space.math, kColumnTiles>::Type;
 
   float total[kRuns][kColumnTiles][4] = {};
+  Squares squares;
 
   // Adds `open`, the sums of part `part` of a chunk, scaled, and clears it.
   CATENARY_DEVICE void add_scaled(int run, Open& open, const DequantNumbers<kConfig>& numbers,
@@ -117,7 +121,14 @@ CATENARY_DEVICE void add_row_tile(int run, u32 from, i32 blocks, const DequantX<
 #pragma unroll
         for (int j = 0; j < sums.kColumnTiles; ++j) {
           const U32x4& b = x.half[half][j];
-          mma_sync<kConfig.space.math>(acc[j], a, mma == 0 ? b.x : b.z, mma == 0 ? b.y : b.w);
+          const u32 b0 = mma == 0 ? b.x : b.z;
+          const u32 b1 = mma == 0 ? b.y : b.w;
+          mma_sync<kConfig.space.math>(acc[j], a, b0, b1);
+          // The first row tile, which every CTA has, adds the squares of X. With a gain they are
+          // added before X is scaled.
+          if constexpr (kConfig.row_squares && !kConfig.gain.used) {
+            if (run == 0) sums.squares.add(mma, j, b0, b1);
+          }
         }
       }
       if (!kConfig.has_row_scales() && (half + 1) % kPartHalves == 0)
@@ -134,7 +145,11 @@ CATENARY_DEVICE void add_chunk(const DequantAddresses<kConfig>& addresses, const
                                DequantSums<kConfig>& sums) {
   if (!kConfig.has_row_scales() && chunk + 1 < work.chunks) next.load(addresses, work, chunk + 1);
   ring.acquire(chunk);
-  const DequantX<kConfig> x(ring, chunk);
+  DequantX<kConfig> x(ring, chunk);
+  if constexpr (kConfig.gain.used) {
+    if constexpr (kConfig.row_squares) x.add_squares(sums.squares);
+    x.scale(ring, chunk);
+  }
   const u32 from =
       ring.stage(chunk / kConfig.loads.stage_chunks) +
       chunk % kConfig.loads.stage_chunks * kConfig.chunk_blocks() * kConfig.tile_bytes();
@@ -160,12 +175,14 @@ CATENARY_DEVICE void sum_slice(const DequantAddresses<kConfig>& addresses, const
   }
 }
 
-// Stores the warp's sums as [column][row] at shared address `to`; rows of W2 follow those of W.
+// Stores the warp's sums as [column][row] at shared address `to`; rows of W2 follow those of W, and
+// a column's sum of squares its rows.
 template <const SkinnyDequantConfig& kConfig>
 CATENARY_DEVICE void store_sums(u32 to, const DequantSums<kConfig>& sums) {
   const u32 lane = threadIdx.x % 32;
   // All lanes arrive: they have read all stages, which `to` may overwrite.
   warp_barrier();
+  sums.squares.store(to + kConfig.rows() * kConfig.num_accumulators() * 4, kConfig.sum_row() * 4);
 #pragma unroll
   for (int run = 0; run < sums.kRuns; ++run) {
 #pragma unroll
@@ -180,13 +197,15 @@ CATENARY_DEVICE void store_sums(u32 to, const DequantSums<kConfig>& sums) {
   }
 }
 
-// Adds this thread's vector over the warps in ascending order, of each weight. CTA `to` of the
-// cluster stores it.
+// Adds this thread's vector over the warps in ascending order, of each weight, and the squares of
+// its row of X. CTA `to` of the cluster stores it.
 template <const SkinnyDequantConfig& kConfig>
-CATENARY_DEVICE void add_warps(u32 to, typename SkinnyCluster<kConfig>::Partials& partials) {
+CATENARY_DEVICE void add_warps(u32 to, typename SkinnyCluster<kConfig>::Partials& partials,
+                               float& squares) {
   using Cluster = SkinnyCluster<kConfig>;
-  const u32 from = dynamic_smem() + kConfig.barrier_bytes() + kConfig.sums_offset() +
-                   (Cluster::column(to) * kConfig.sum_row() + Cluster::row()) * 4;
+  const u32 column = dynamic_smem() + kConfig.barrier_bytes() + kConfig.sums_offset() +
+                     Cluster::column(to) * kConfig.sum_row() * 4;
+  const u32 from = column + Cluster::row() * 4;
 #pragma unroll
   for (int s = 0; s < kConfig.num_accumulators(); ++s) {
 #pragma unroll
@@ -198,6 +217,10 @@ CATENARY_DEVICE void add_warps(u32 to, typename SkinnyCluster<kConfig>::Partials
         total += ld_shared_f32(at + warp * kConfig.slice_bytes());
       partials[s].v[i] = total;
     }
+  }
+  if constexpr (kConfig.row_squares) {
+    squares = reduce_squares<typename DequantSums<kConfig>::Squares, kConfig.tile.warps>(
+        column + kConfig.rows() * kConfig.num_accumulators() * 4, kConfig.slice_bytes());
   }
 }
 
@@ -231,8 +254,9 @@ CATENARY_DEVICE void send_sums(i64 m) {
     const u32 to = (Cluster::rank() + distance) % kConfig.schedule.cluster_k;
     if (Cluster::column(to) >= m) continue;
     typename Cluster::Partials partials;
-    add_warps<kConfig>(to, partials);
-    Cluster::send(partials, 0, to);
+    float squares = 0;
+    add_warps<kConfig>(to, partials, squares);
+    Cluster::send(partials, squares, to);
   }
 }
 
@@ -242,11 +266,15 @@ CATENARY_DEVICE void store_dequant_vector(const P& params, const Coord& at,
                                           const typename Epilogue::Operands& operands) {
   using Cluster = SkinnyCluster<kConfig>;
   typename Cluster::Partials partials;
-  add_warps<kConfig>(Cluster::rank(), partials);
-  float no_squares = 0;
-  if constexpr (kConfig.schedule.cluster_k > 1) Cluster::add_partials(partials, no_squares);
-  if constexpr (kConfig.dual) {
+  float squares = 0;
+  add_warps<kConfig>(Cluster::rank(), partials, squares);
+  if constexpr (kConfig.schedule.cluster_k > 1) Cluster::add_partials(partials, squares);
+  if constexpr (kConfig.dual && kConfig.row_squares) {
+    Epilogue::store(params, at, operands, partials[0], partials[1], splat<kConfig.vec>(squares));
+  } else if constexpr (kConfig.dual) {
     Epilogue::store(params, at, operands, partials[0], partials[1]);
+  } else if constexpr (kConfig.row_squares) {
+    Epilogue::store(params, at, operands, partials[0], splat<kConfig.vec>(squares));
   } else {
     Epilogue::store(params, at, operands, partials[0]);
   }
@@ -267,6 +295,8 @@ CATENARY_DEVICE void check_dequant_config() {
                 "W2 has the dtypes and blocks of W");
   static_assert(!kConfig.has_groups() || (!kConfig.loads.w_is_weight && kConfig.k_slices() == 1),
                 "the group of a CTA is known after the dependency wait");
+  static_assert(!kConfig.has_groups() || !(kConfig.row_squares || kConfig.gain.used),
+                "ragged rows have no norm and no gain inside");
 }
 
 template <const SkinnyDequantConfig& kConfig, class Epilogue, class P>

@@ -9,6 +9,7 @@
 #include "ptx/global.cuh"
 #include "ptx/mma.cuh"
 #include "ptx/shared.cuh"
+#include "smem/fragment.cuh"
 
 namespace catenary {
 
@@ -39,6 +40,43 @@ struct DequantX {
         // The same in all lanes.
         const bool inside = kWhole || h * 32 < left;
         half[h][j] = inside ? ldmatrix_x4(from + row * kConfig.x_pitch() + h * 64) : U32x4{};
+      }
+    }
+  }
+
+  // Adds the squares of the chunk to `squares`.
+  template <class Squares>
+  CATENARY_DEVICE void add_squares(Squares& squares) const {
+#pragma unroll
+    for (int h = 0; h < kHalves; ++h) {
+#pragma unroll
+      for (int j = 0; j < kColumnTiles; ++j) {
+        squares.add(0, j, half[h][j].x, half[h][j].y);
+        squares.add(1, j, half[h][j].z, half[h][j].w);
+      }
+    }
+  }
+
+  // Multiplies all rows by the gain, which has the registers of a row of B: rounded as the chain's
+  // cast of an exact product. Columns past K stay zeros.
+  CATENARY_DEVICE void scale(const DequantRing<kConfig>& ring, i32 chunk) {
+    constexpr bool kWhole = kConfig.space.k.size % kConfig.chunk_columns() == 0;
+    constexpr MathMode kMath = kConfig.space.math;
+    const i32 first = chunk % kConfig.loads.x_chunks * kConfig.chunk_columns();
+    const u32 from = ring.x_stage(chunk / kConfig.loads.x_chunks) + kConfig.gain_offset() +
+                     first * 2 + threadIdx.x % 32 / 8 * 16;
+    const i64 left = ring.columns - i64{chunk} * kConfig.chunk_columns();
+#pragma unroll
+    for (int h = 0; h < kHalves; ++h) {
+      // The same in all lanes.
+      if (!kWhole && h * 32 >= left) continue;
+      // Lanes 8 i to 8 i + 7 give one address: all rows of matrix i are these 8 columns.
+      const U32x4 by = ldmatrix_x4(from + h * 64);
+#pragma unroll
+      for (int j = 0; j < kColumnTiles; ++j) {
+        U32x4& b = half[h][j];
+        b = {mul_pair<kMath>(b.x, by.x), mul_pair<kMath>(b.y, by.y), mul_pair<kMath>(b.z, by.z),
+             mul_pair<kMath>(b.w, by.w)};
       }
     }
   }

@@ -81,14 +81,15 @@ CATENARY_DEVICE bool has_row_tile(const DequantWork& work, i32 run) {
 // The rings of a warp, and its rows of X. All lanes of the warp call every function.
 template <const SkinnyDequantConfig& kConfig>
 struct DequantRing {
-  u32 slice;     // of the warp, in shared memory
-  u32 barriers;  // of the warp
-  i32 blocks;    // of the warp
-  i32 tiles;     // of the CTA
-  i32 x_rows;    // m
-  i64 columns;   // from the warp's first one to the end of K
-  const u8* q;   // lane t: row tile t of the MMAs at the warp's first K block
-  const u8* x;   // lane r: row r at the warp's first column
+  u32 slice;                 // of the warp, in shared memory
+  u32 barriers;              // of the warp
+  i32 blocks;                // of the warp
+  i32 tiles;                 // of the CTA
+  i32 x_rows;                // m
+  i64 columns;               // from the warp's first one to the end of K
+  const u8* q;               // lane t: row tile t of the MMAs at the warp's first K block
+  const u8* x;               // lane r: row r at the warp's first column
+  const u8* gain = nullptr;  // at the warp's first column
   // M-grouped: fills of q and of X for the rows before.
   i32 fills = 0;
   i32 x_fills = 0;
@@ -105,7 +106,11 @@ struct DequantRing {
         x(static_cast<const u8*>(params.ptr[kConfig.x.slot]) +
           (matrix_offset<kConfig, kConfig.x.stride_batch, 0>(work) +
            (work.m0 + threadIdx.x % 32) * kConfig.x.stride_row + work.block0 * kPackedColumns) *
-              2) {}
+              2) {
+    if constexpr (kConfig.gain.used)
+      gain =
+          static_cast<const u8*>(params.ptr[kConfig.gain.slot]) + work.block0 * kPackedColumns * 2;
+  }
 
   template <class P>
   static CATENARY_DEVICE const u8* run_address(const P& params, const DequantWork& work) {
@@ -182,7 +187,8 @@ struct DequantRing {
               barrier(i), kEvictFirst);
   }
 
-  // Expects and loads fill i of X, if there is one: lane r row r, up to the end of K.
+  // Expects and loads fill i of X, if there is one: lane r row r, and lane 0 the gain too, up to
+  // the end of K.
   CATENARY_DEVICE void load_x(i32 i) const {
     const i32 lane = static_cast<i32>(threadIdx.x % 32);
     const i32 first = i * kConfig.x_columns();
@@ -190,8 +196,11 @@ struct DequantRing {
     if (kConfig.has_groups() && lane >= x_rows) return mbarrier_arrive(x_barrier(i));
     const i64 left = columns - first;
     const u32 bytes = static_cast<u32>(left < kConfig.x_columns() ? left : kConfig.x_columns()) * 2;
-    mbarrier_arrive_expect_tx(x_barrier(i), bytes);
+    const bool with_gain = kConfig.gain.used && lane == 0;
+    mbarrier_arrive_expect_tx(x_barrier(i), with_gain ? 2 * bytes : bytes);
     bulk_load(x_stage(i) + lane * kConfig.x_pitch(), x + i64{first} * 2, bytes, x_barrier(i));
+    if (with_gain)
+      bulk_load(x_stage(i) + kConfig.gain_offset(), gain + i64{first} * 2, bytes, x_barrier(i));
   }
 
   CATENARY_DEVICE void load_all_q() const {

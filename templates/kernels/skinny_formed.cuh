@@ -306,10 +306,9 @@ struct XFormer<kConfig, FormedX<ValuesProgram, Passes...>> {
 
   // X of one chunk of K blocks, from column `column` on; adds the squares of the elements of the
   // rows, if the epilogue takes them.
-  template <class P, class LaneBlock, int kSquareTiles>
+  template <class P, class LaneBlock, class Squares>
   CATENARY_DEVICE void form(const P& params, const SkinnyWorkTile& work, int chunk, int column,
-                            i64 m, LaneBlock (&x)[kChunkBlocks][kXTiles],
-                            float (&squares)[kSquareTiles]) {
+                            i64 m, LaneBlock (&x)[kChunkBlocks][kXTiles], Squares& squares) {
     Chunk loaded;
     if constexpr (!kHeld) load(params, work, chunk, column, m, loaded);
     Chunk& elements = kHeld ? held : loaded;
@@ -323,7 +322,7 @@ struct XFormer<kConfig, FormedX<ValuesProgram, Passes...>> {
 #pragma unroll
       for (int j = 0; j < kXTiles; ++j) {
         Elements& from = elements[i][j][half];
-        if constexpr (kConfig.row_squares) add_element_squares(from, squares[column / 8 + j]);
+        if constexpr (kConfig.row_squares) add_element_squares(from, squares.sums[column / 8 + j]);
         Vec<kVec> values;
         run<ValuesProgram>(params, work, from, operands, first + i, half, column / 8 + j, &values);
         U32x4& to = x[i][j].half[half];

@@ -7,8 +7,8 @@
 
 #include "kernels/skinny_work.cuh"
 #include "ptx/global.cuh"
-#include "ptx/half2.cuh"
 #include "shared/skinny_config.h"
+#include "smem/fragment.cuh"
 
 namespace catenary {
 
@@ -46,13 +46,6 @@ CATENARY_DEVICE void load_gain(const P& params, const SkinnyWorkTile& work, int 
   }
 }
 
-template <MathMode kMath>
-CATENARY_DEVICE u32 scaled(u32 x, u32 gain) {
-  static_assert(kMath == MathMode::kBF16 || kMath == MathMode::kF16);
-  if constexpr (kMath == MathMode::kBF16) return mul_bf16x2(x, gain);
-  return mul_f16x2(x, gain);
-}
-
 // X of the chunk times its gain, in all column tiles.
 template <const SkinnyConfig& kConfig, class LaneBlock, int kBlocks, int kTiles>
 CATENARY_DEVICE void scale_chunk(const LaneBlock (&gain)[kBlocks],
@@ -65,10 +58,10 @@ CATENARY_DEVICE void scale_chunk(const LaneBlock (&gain)[kBlocks],
       for (int half = 0; half < 2; ++half) {
         const U32x4& by = gain[i].half[half];
         U32x4& words = x[i][j].half[half];
-        words.x = scaled<kConfig.space.math>(words.x, by.x);
-        words.y = scaled<kConfig.space.math>(words.y, by.y);
-        words.z = scaled<kConfig.space.math>(words.z, by.z);
-        words.w = scaled<kConfig.space.math>(words.w, by.w);
+        words.x = mul_pair<kConfig.space.math>(words.x, by.x);
+        words.y = mul_pair<kConfig.space.math>(words.y, by.y);
+        words.z = mul_pair<kConfig.space.math>(words.z, by.z);
+        words.w = mul_pair<kConfig.space.math>(words.w, by.w);
       }
     }
   }

@@ -33,7 +33,7 @@ CATENARY_DEVICE void mma_group_rows(const P& params, SkinnyWorkTile& work, i64 m
     typename Epilogue::Operands operands;
     if (at.valid > 0) Epilogue::load_weights(params, at, operands);
     typename SkinnyTypes<kConfig>::Accumulators acc = {};
-    typename SkinnyTypes<kConfig>::Squares no_squares = {};
+    typename SkinnyTypes<kConfig>::Squares no_squares;
     // Rows past the last group's end are zero: an empty sum.
     if (work.group < kConfig.ragged.num_groups) {
       XFormer<kConfig, PlainX> no_former;

@@ -180,6 +180,14 @@ struct MatrixOperand {
   constexpr bool operator==(const MatrixOperand&) const = default;
 };
 
+// A vector along K by which A is multiplied as it is loaded, in the dtype of A.
+struct GainOperand {
+  bool used = false;
+  i32 slot = 0;
+  bool weight = true;  // it may be read before the dependency wait
+  constexpr bool operator==(const GainOperand&) const = default;
+};
+
 // The sum of a contraction may have several K segments, each with its own A, B and K: the kernel
 // adds A0 B0 + A1 B1 + ... in one accumulator. KSegment is a segment after the first; MatrixOf is
 // the family's operand type.

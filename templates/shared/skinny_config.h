@@ -40,14 +40,6 @@ struct SkinnySchedule {
   constexpr bool operator==(const SkinnySchedule&) const = default;
 };
 
-// A vector along K by which X is multiplied as it is loaded, in the dtype of X.
-struct SkinnyGain {
-  bool used = false;
-  i32 slot = 0;
-  bool weight = true;  // it may be read before the dependency wait
-  constexpr bool operator==(const SkinnyGain&) const = default;
-};
-
 // X is formed as the kernel loads it, from rows in memory of `data` elements: elementwise, with
 // `rows` numbers for each row, which depend on `sums` sums along K of elementwise terms.
 struct SkinnyFormed {
@@ -69,7 +61,7 @@ struct SkinnyConfig {
   MatrixOperand w2 = {};
   bool dual = false;
   bool row_squares = false;  // the epilogue takes one more sum: of the squares of the row of X
-  SkinnyGain gain = {};      // after the squares
+  GainOperand gain = {};     // after the squares
   SkinnyFormed formed = {};  // the same; not with a gain
   SkinnyTile tile = {};
   SkinnyLoads loads = {};
@@ -77,6 +69,11 @@ struct SkinnyConfig {
   i32 vec = 2;               // columns of D (rows of W) that one thread takes in the epilogue
   RaggedGroups ragged = {};  // kNone or kMGrouped
   constexpr bool operator==(const SkinnyConfig&) const = default;
+
+  // Whether MMAs add the squares: of X's 16-bit elements as they are in memory.
+  constexpr bool squares_by_mma() const {
+    return row_squares && !formed.used && space.math != MathMode::kTF32;
+  }
 
   // K counts in chunks of 16 bytes, which are never divided, and in blocks of 128 bytes.
   constexpr i64 k_chunks() const { return space.k.size * space.element_bytes() / 16; }
@@ -151,7 +148,7 @@ struct SkinnyConfig {
   // The slice is reused for the warp's accumulators, [column][row]. Columns are padded by 4 floats:
   // columns 2t of a store are 40, 72 or 136 words apart, that is 8 banks, which rows g fill. An
   // M-grouped kernel needs W again for the next rows: its accumulators follow W. The padding takes
-  // the four lanes' sums of squares of the column's row of X.
+  // the sum of squares of the column's row of X, in up to four parts.
   constexpr i32 sum_row() const { return warp_rows() + 4; }
   constexpr i32 weight_bytes() const { return slice_rows() * row_bytes(); }
   constexpr i32 sums_offset() const { return ragged.kind == Ragged::kNone ? 0 : weight_bytes(); }

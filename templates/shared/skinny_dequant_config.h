@@ -41,14 +41,13 @@ struct SkinnyDequantConfig {
   DequantOperand w = {};
   DequantOperand w2 = {};
   bool dual = false;
+  bool row_squares = false;  // the epilogue takes one more sum: of the squares of the row of X
+  GainOperand gain = {};     // after the squares
   SkinnyDequantTile tile = {};
   SkinnyDequantLoads loads = {};
   SkinnyDequantSchedule schedule = {};
   i32 vec = 2;               // columns of D (rows of W) that one thread takes in the epilogue
   RaggedGroups ragged = {};  // kNone or kMGrouped
-  // What kernels/skinny_cluster.cuh asks of a config and this family has not.
-  static constexpr bool row_squares = false;
-  static constexpr i32 kSquaresBytes = 0;
   constexpr bool operator==(const SkinnyDequantConfig&) const = default;
 
   constexpr i32 threads() const { return tile.warps * 32; }
@@ -102,10 +101,15 @@ struct SkinnyDequantConfig {
   constexpr i32 x_rows() const {
     return space.m.size < tile.columns ? static_cast<i32>(space.m.size) : tile.columns;
   }
-  constexpr i32 x_stage_bytes() const { return (x_rows() * x_pitch() + 127) / 128 * 128; }
+  // Then the gain's part, as one more row.
+  constexpr i32 gain_offset() const { return x_rows() * x_pitch(); }
+  constexpr i32 x_stage_bytes() const {
+    return ((x_rows() + (gain.used ? 1 : 0)) * x_pitch() + 127) / 128 * 128;
+  }
   constexpr i32 x_offset() const { return loads.stages * stage_bytes(); }
-  // A warp's rings. They are reused for its sums, [column][row], padded by 4 floats as in `skinny`.
-  // M-grouped: the sums follow the rings, which load the group's next rows.
+  // A warp's rings. They are reused for its sums, [column][row], padded by 4 floats as in `skinny`:
+  // the first of them is the sum of squares of the column's row of X. M-grouped: the sums follow
+  // the rings, which load the group's next rows.
   constexpr i32 sum_row() const { return rows() * num_accumulators() + 4; }
   constexpr i32 ring_bytes() const { return x_offset() + loads.x_stages * x_stage_bytes(); }
   constexpr i32 sums_offset() const { return has_groups() ? ring_bytes() : 0; }
@@ -122,7 +126,11 @@ struct SkinnyDequantConfig {
   // After the slices: DSMEM partials, one buffer per other CTA of the cluster, for the columns that
   // this CTA stores.
   constexpr i32 partials_offset() const { return barrier_bytes() + tile.warps * slice_bytes(); }
-  constexpr i32 partials_bytes() const { return vectors() * vec * num_accumulators() * 4; }
+  constexpr i32 partials_bytes() const {
+    return vectors() * (vec * num_accumulators() * 4 + (row_squares ? kSquaresBytes : 0));
+  }
+  // What st.async sends of a sum of squares, with each vector of its row.
+  static constexpr i32 kSquaresBytes = 8;
   constexpr i32 smem_bytes() const {
     return partials_offset() + (schedule.cluster_k - 1) * partials_bytes();
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ptx/convert.cuh"
+#include "ptx/half2.cuh"
 #include "ptx/mma.cuh"
 #include "ptx/shared.cuh"
 #include "smem/cp_async_tile.cuh"
@@ -73,6 +74,14 @@ CATENARY_DEVICE void mma_sync(float (&d)[4], const U32x4& a, u32 b0, u32 b1) {
     static_assert(kMath == MathMode::kTF32, "no mma.sync for this math mode");
     mma_tf32(d, a, b0, b1);
   }
+}
+
+// The products of two registers of 16-bit elements, each rounded.
+template <MathMode kMath>
+CATENARY_DEVICE u32 mul_pair(u32 a, u32 b) {
+  static_assert(kMath == MathMode::kBF16 || kMath == MathMode::kF16);
+  if constexpr (kMath == MathMode::kBF16) return mul_bf16x2(a, b);
+  return mul_f16x2(a, b);
 }
 
 }  // namespace catenary

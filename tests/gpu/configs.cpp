@@ -106,6 +106,7 @@ void count_facts(const PreparedCase& prepared, Tally& tally) {
         if (dequant->w.has_zero) ++tally.options["skinny_dequant, zeros"];
         if (dequant->schedule.cluster_k > 1) ++tally.options["skinny_dequant, cluster"];
         if (dequant->dual) ++tally.options["skinny_dequant, dual GEMM"];
+        if (dequant->row_squares) ++tally.options["skinny_dequant, norm inside"];
         if (dequant->has_groups()) ++tally.options["skinny_dequant, M-grouped"];
         if (dequant->space.batch_rank > 0) ++tally.options["skinny_dequant, batch"];
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handwritten chains with a norm before a linear layer; see cases.h. `skinny` forms the sums of
-// squares of the rows that it reads, and multiplies them by a gain.
+// Handwritten chains with a norm before a linear layer; see cases.h. `skinny` and `skinny_dequant`
+// form the sums of squares of the rows that they read, and multiply them by a gain.
 #include "tests/gpu/cases.h"
 
 namespace catenary::gpu_suite {
@@ -27,6 +27,41 @@ std::string layer(i64 m) {
       "  uu = mul(contract \"mk,nk->mn\"(h, u), s @ \"m\")\n  t = mul(silu(gg), uu)\n"
       "  return h: bf16, y: bf16 align 2, z: f32 align 4, t: bf16 }}",
       m);
+}
+
+// Residual add, then two packed weights side by side and a pair over the normalised rows.
+std::string packed_layer(const char* m, const char* q = "i4", const char* dtype = "bf16") {
+  return fmt::format(
+      "chain a{1}(input p: {3}[{0}, 1184], input r: {3}[{0}, 1184], weight w: {2}[75, 1184] "
+      "packed,\n"
+      "        weight ws: bf16[75, 10], weight v: {2}[40, 1184] packed, weight vs: bf16[40, 10],\n"
+      "        weight g: {2}[72, 1184] packed, weight gs: f32[72, 37],\n"
+      "        weight u: {2}[72, 1184] packed, weight us: f32[72, 37]) {{\n"
+      "  h = cast(add(p, r), {3})\n"
+      "  s = rsqrt(add(mul(sum \"mk->m\"(square(h)), 0.0008445945945945946), 0.00001))\n"
+      "  y = mul(contract \"mk,nk->mn\"(h, dequant(w, ws) block (1, 128)), s @ \"m\")\n"
+      "  z = mul(contract \"mk,nk->mn\"(h, dequant(v, vs) block (1, 128)), s @ \"m\")\n"
+      "  gg = mul(contract \"mk,nk->mn\"(h, dequant(g, gs) block (1, 32)), s @ \"m\")\n"
+      "  uu = mul(contract \"mk,nk->mn\"(h, dequant(u, us) block (1, 32)), s @ \"m\")\n"
+      "  t = mul(silu(gg), uu)\n"
+      "  return y: f32 align 4, z: {3}, t: {3} }}",
+      m, m[0] == 'M' ? "[M in 0..40]" : "", q, dtype);
+}
+
+// A packed weight with one scale for a row, or with zeros, over the normalised rows; times a gain.
+std::string packed_normed(const char* m, bool zeros, bool gain) {
+  constexpr i64 kColumns = 1184;
+  const i64 group = zeros ? 64 : kColumns;
+  const std::string numbers = fmt::format("[75, {}]", (kColumns + group - 1) / group);
+  return fmt::format(
+      "chain a(input x: bf16[{0}, {1}], weight q: u4[75, {1}] packed, weight t: bf16{2}{3}{4}) {{\n"
+      "  s = rsqrt(add(mul(sum \"mk->m\"(square(x)), 0.0008445945945945946), 0.00001))\n{5}"
+      "  y = mul(contract \"mk,nk->mn\"({6}, dequant(q, t{7}) block (1, {8})), s @ \"m\")\n"
+      "  return y: f32 align 4 }}",
+      m, kColumns, numbers, zeros ? ", weight z: i8" + numbers : "",
+      gain ? fmt::format(", weight g: bf16[{}]", kColumns) : "",
+      gain ? "  xg = cast(mul(x @ \"mk\", g @ \"k\"), bf16)\n" : "", gain ? "xg" : "x",
+      zeros ? ", z" : "", group);
 }
 
 // The rows times a gain, rounded, before the product; with the norm's scale after it or without.
@@ -94,6 +129,28 @@ WrittenCase made(const std::string& name, std::string text, const char* tile = "
   return result;
 }
 
+void add_packed(std::vector<WrittenCase>& cases) {
+  const auto add_normed = [&](const char* m, const char* tile) {
+    for (const bool zeros : {false, true}) {
+      for (const bool gain : {false, true}) {
+        cases.push_back(made(
+            fmt::format("packed, {} rows{}{}", m, zeros ? ", zeros" : "", gain ? ", gain" : ""),
+            packed_normed(m, zeros, gain), tile));
+      }
+    }
+  };
+  for (const char* m : {"1", "7", "16", "24", "32"}) {
+    for (const char* q : {"i4", "i8"})
+      cases.push_back(made(fmt::format("packed layer of {} in {}", m, q), packed_layer(m, q)));
+    add_normed(m, "");
+  }
+  cases.push_back(made("packed layer in f16", packed_layer("13", "i4", "f16")));
+  cases.push_back(made("packed layer of symbol", packed_layer("M"), "", {0, 1, 8, 9, 24, 25, 40}));
+  for (const char* tile : {"dequant1t1s1b1x1b1", "dequant2t2s2b1x2b1", "dequant4t3s3b1x2b2",
+                           "dequant2t1s3b2x1b4c2", "dequant2t2s2b1x1b2c4"})
+    add_normed("11", tile);
+}
+
 void add_gains(std::vector<WrittenCase>& cases) {
   for (const char* m : {"1", "8", "13", "24", "33"}) {
     for (const char* dtype : {"bf16", "f16"}) {
@@ -155,6 +212,7 @@ std::vector<WrittenCase> norm_cases() {
     cases.push_back(made("13 rows", normed("13", 75, 1088), tile));
   }
   for (const i64 m : {1, 9, 40}) cases.push_back(made(fmt::format("layer of {}", m), layer(m)));
+  add_packed(cases);
   add_gains(cases);
   add_formed(cases);
   return cases;

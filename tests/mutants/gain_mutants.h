@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults planted into the gain of `skinny`.
+// Faults planted into the gains of `skinny` and `skinny_dequant`.
 #pragma once
 
 #include "tests/mutants/mutant.h"
@@ -32,12 +32,38 @@ inline constexpr Mutant kGainMutants[] = {
      .planted = "the squares are those of X times the gain",
      .base = "skinny, a gain",
      .file = "kernels/skinny.cuh",
-     .text = "      if constexpr (kConfig.row_squares) add_chunk_squares<kConfig>(x, column, "
-             "squares);\n"
-             "      if constexpr (kConfig.gain.used) scale_chunk<kConfig>(gain, x);\n",
-     .in_place = "      if constexpr (kConfig.gain.used) scale_chunk<kConfig>(gain, x);\n"
-                 "      if constexpr (kConfig.row_squares) add_chunk_squares<kConfig>(x, column, "
-                 "squares);\n",
+     .text = "kSquaresWithMmas = kConfig.squares_by_mma() && !kConfig.gain.used;",
+     .in_place = "kSquaresWithMmas = kConfig.squares_by_mma();",
+     .faults = "mismatch"},
+    {.name = "skinny_dequant_gain_of_warp_0",
+     .planted = "all warps multiply by the gain of the first part of K",
+     .base = "skinny_dequant, a gain",
+     .file = "kernels/skinny_dequant_ring.cuh",
+     .text = "(params.ptr[kConfig.gain.slot]) + work.block0 * kPackedColumns * 2",
+     .in_place = "(params.ptr[kConfig.gain.slot])",
+     .faults = "mismatch"},
+    {.name = "skinny_dequant_gain_not_expected",
+     .planted = "the mbarrier of X does not expect the bytes of the gain",
+     .base = "skinny_dequant, a gain",
+     .file = "kernels/skinny_dequant_ring.cuh",
+     .text = "with_gain ? 2 * bytes : bytes",
+     .in_place = "bytes",
+     .faults = "transaction copy_in_flight unwritten phase barrier"},
+    {.name = "skinny_dequant_gain_of_the_chunk_before",
+     .planted = "the second chunk of a stage is multiplied by the gain of the first",
+     .base = "skinny_dequant, a gain",
+     .file = "kernels/skinny_dequant_operands.cuh",
+     .text = "kConfig.gain_offset() +\n                     first * 2 + ",
+     .in_place = "kConfig.gain_offset() +\n                     ",
+     .faults = "mismatch"},
+    {.name = "skinny_dequant_squares_after_the_gain",
+     .planted = "the squares are those of X times the gain",
+     .base = "skinny_dequant, a gain",
+     .file = "kernels/skinny_dequant.cuh",
+     .text = "    if constexpr (kConfig.row_squares) x.add_squares(sums.squares);\n"
+             "    x.scale(ring, chunk);\n",
+     .in_place = "    x.scale(ring, chunk);\n"
+                 "    if constexpr (kConfig.row_squares) x.add_squares(sums.squares);\n",
      .faults = "mismatch"},
     {.name = "skinny_gain_before_the_wait",
      .planted = "a gain that the kernel before computes is loaded before the dependency wait",

@@ -112,6 +112,21 @@ inline constexpr MutantBase kQuantisedMutantBases[] = {
          "  u = contract \"mk,nk->mn\"(x, dequant(p, t, z) block (1, 128))\n"
          "  h = mul(relu(g), u)\n  return h: f32 align 4 }",
      .tile = "dequant1t2s1b1x1b1c4"},
+    {.name = "skinny_dequant, sums of squares",
+     .chain =
+         "chain a(input x: bf16[5, 1056], weight q: i4[39, 1056] packed, weight s: bf16[39, 9]) {\n"
+         "  p = sum \"mk->m\"(square(x))\n"
+         "  y = mul(contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 128)), p @ \"m\")\n"
+         "  return y: f32 align 4 }",
+     .tile = "dequant2t2s2b1x2b1c2"},
+    {.name = "skinny_dequant, a gain",
+     .chain =
+         "chain a(input x: bf16[5, 1056], weight q: i4[39, 1056] packed, weight s: bf16[39, 9],\n"
+         "        weight g: bf16[1056]) {\n  p = sum \"mk->m\"(square(x))\n"
+         "  xg = cast(mul(x @ \"mk\", g @ \"k\"), bf16)\n"
+         "  y = mul(contract \"mk,nk->mn\"(xg, dequant(q, s) block (1, 128)), p @ \"m\")\n"
+         "  return y: f32 align 4 }",
+     .tile = "dequant2t2s2b1x2b2"},
     {.name = "skinny_dequant, side by side",
      .chain =
          "chain a(input x: bf16[5, 416], weight q: i4[39, 416] packed, weight s: bf16[39, 4],\n"

@@ -90,8 +90,8 @@ inline constexpr Mutant kDequantGroupsMutants[] = {
      .planted = "the DSMEM partials have room for one accumulator",
      .base = kDequantPair,
      .file = kDequantConfigFile,
-     .text = "return vectors() * vec * num_accumulators() * 4;",
-     .in_place = "return vectors() * vec * 4;",
+     .text = "return vectors() * (vec * num_accumulators() * 4 +",
+     .in_place = "return vectors() * (vec * 4 +",
      .faults = "race mismatch out_of_bounds transaction copy_in_flight"},
     // Weights side by side.
     {.name = "skinny_dequant_beside_last_cta_in_the_next_part",

@@ -142,8 +142,8 @@ inline constexpr Mutant kSkinnyDequantMutants[] = {
      .planted = "x_stage_bytes() is two rows of X short",
      .base = "skinny_dequant",
      .file = "shared/skinny_dequant_config.h",
-     .text = "x_rows() * x_pitch() + 127",
-     .in_place = "(x_rows() - 2) * x_pitch() + 127",
+     .text = "(x_rows() + (gain.used ? 1 : 0)) * x_pitch()",
+     .in_place = "(x_rows() - 2) * x_pitch()",
      .faults = "copy_in_flight race out_of_bounds proxy_fence"},
     {.name = "skinny_dequant_x_row_past_m",
      .planted = "a row of X past m is read from the stage",
@@ -156,8 +156,12 @@ inline constexpr Mutant kSkinnyDequantMutants[] = {
      .planted = "lane l gives an address of matrix l % 4",
      .base = "skinny_dequant",
      .file = "kernels/skinny_dequant_operands.cuh",
-     .text = "threadIdx.x % 32 / 8 * 16",
-     .in_place = "threadIdx.x % 4 * 16",
+     .text = "first * 2 + threadIdx.x % 32 / 8 * 16;\n"
+             "    const i64 left = ring.columns - i64{chunk} * kConfig.chunk_columns();\n"
+             "#pragma unroll\n    for (int j",
+     .in_place = "first * 2 + threadIdx.x % 4 * 16;\n"
+                 "    const i64 left = ring.columns - i64{chunk} * kConfig.chunk_columns();\n"
+                 "#pragma unroll\n    for (int j",
      .faults = "mismatch unwritten"},
     {.name = "skinny_dequant_half_block_not_cleared",
      .planted = "X past the end of K is read",

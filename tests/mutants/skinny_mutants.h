@@ -29,11 +29,11 @@ inline constexpr Mutant kSkinnyMutants[] = {
      .text = "  if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();\n\n"
              "  XFormer<kConfig, Form> former;\n"
              "  if constexpr (kConfig.formed.used) former.prepare(params, work, m);\n"
-             "  typename T::Accumulators acc = {};\n  typename T::Squares squares = {};\n"
+             "  typename T::Accumulators acc = {};\n  typename T::Squares squares;\n"
              "  mma_slice<kConfig>(params, work, m, slice, barriers, former, registers, acc, "
              "squares);\n",
      .in_place = "  XFormer<kConfig, Form> former;\n"
-                 "  typename T::Accumulators acc = {};\n  typename T::Squares squares = {};\n"
+                 "  typename T::Accumulators acc = {};\n  typename T::Squares squares;\n"
                  "  mma_slice<kConfig>(params, work, m, slice, barriers, former, registers, acc, "
                  "squares);\n"
                  "  if constexpr (kConfig.loads.w_is_weight) griddepcontrol_wait();\n",
@@ -328,8 +328,8 @@ inline constexpr Mutant kSkinnyMutants[] = {
      .planted = "accumulators are stored while other lanes may still read the slice",
      .base = "skinny",
      .file = "kernels/skinny.cuh",
-     .text = "  warp_barrier();\n  if constexpr (kConfig.row_squares) store",
-     .in_place = "  if constexpr (kConfig.row_squares) store",
+     .text = "  warp_barrier();\n  squares.store",
+     .in_place = "  squares.store",
      .faults = "race"},
     {.name = "skinny_cta_barrier_removed",
      .planted = "no CTA barrier between storing the warps' accumulators and adding them",

@@ -134,6 +134,8 @@ class GemmDequantFamily final : public ContractionFamily {
 
   Support supports(const ContractionProblem& p, const Target& target) const override {
     if (Support support = supports_dequant(p); !support) return support;
+    if (p.row_squares) return {"it has no sums of squares of X", true};
+    if (p.gain) return {"it multiplies X by no gain", true};
     if (target.arch != "sm_90a")
       return {fmt::format("it needs sm_90a, and {} is {}", target.name, target.arch)};
     // A CTA has two k-tiles of two K blocks or more.

@@ -41,18 +41,26 @@ bool warps_are_alike(const SkinnyConfig& c) {
   return c.k_chunks() % (i64{8} * c.k_slices() * c.tile.warps_k) == 0;
 }
 
+// Those of the sums of squares (kernels/row_squares.cuh).
+int squares_registers(const SkinnyConfig& c) {
+  const int tiles = c.tile.columns / 8;
+  if (!c.row_squares) return 0;
+  return c.squares_by_mma() ? std::max(tiles, 2) * 4 : tiles + 4;
+}
+
 // What registers hold beside X, W and sums: addresses, the epilogue's operands (measured: 20 to
 // 26). More where warps have unlike counts of blocks and over eight rows of X: 8 x 1 warps with 16
 // rows spilled 32 bytes at 78 registers. More over chunks of 16 ragged rows: 8 x 1 warps spilled
-// 132 bytes at 80 registers and none at 128, 4 x 1 warps with six blocks 8 bytes at 128.
+// 132 bytes at 80 registers and none at 128, 4 x 1 warps with six blocks 8 bytes at 128. More with
+// a gain and cp.async: 8 x 1 warps with a norm spilled 12 bytes at 128 registers.
 int estimated_registers(const SkinnyConfig& c) {
   const int tiles = c.tile.columns / 8;
   const int part = static_cast<int>(ceil_div(c.warp_blocks(), c.loads.x_chunks));
   const int rest = warps_are_alike(c) || c.tile.columns == 8 ? 24 : 32;
   const bool chunked = c.ragged.kind != Ragged::kNone && tiles > 1;
   const int chunks = !chunked ? 0 : c.threads() > 128 ? 32 : 52;
-  const int squares = c.row_squares ? tiles + 4 : 0;
-  const int gain = c.gain.used ? part * 8 : 0;
+  const int squares = squares_registers(c);
+  const int gain = c.gain.used ? part * 8 + (c.loads.bulk ? 0 : 16) : 0;
   // The rows of a chunk as they are in memory become X one after another; vectors and values of the
   // program for two blocks.
   const int formed = !c.formed.used ? 0

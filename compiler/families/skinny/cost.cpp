@@ -21,15 +21,19 @@ double stream_waits(const SkinnyConfig& c) {
 
 // The time that a norm or a gain adds to each round of CTAs. A warp forms, scales or squares its
 // rows of X after their load and before the MMAs. No other warp hides its instructions. A pass over
-// the rows also costs latencies (RESULTS skinny-123).
+// the rows also costs latencies (RESULTS skinny-123). MMAs add squares between those of W, for
+// whole column tiles: one for four elements of a lane, which issues in part of its time (not
+// measured).
 double norm_us(const SkinnyProblem& problem, const SkinnyConfig& c, const Target& target) {
   constexpr double kClocks = 2.3;  // of an instruction
   constexpr double kPass = 0.54;
-  if (problem.row_ops == 0) return 0;
-  const double elements = static_cast<double>(problem.m * c.most_slice_blocks()) * 128 /
-                          c.space.element_bytes() / (32 * c.tile.warps_k);
+  constexpr double kSquared = 0.33;  // instructions for an element
+  const double per_row = static_cast<double>(c.most_slice_blocks()) * 128 /
+                         c.space.element_bytes() / (32 * c.tile.warps_k);
+  const double ops = problem.row_ops * static_cast<double>(problem.m) +
+                     (c.squares_by_mma() ? kSquared * c.tile.columns : 0);
   const double latencies = c.formed.used ? kPass * (1 + problem.passes) : 0;
-  return problem.row_ops * elements * kClocks / (target.clock_ghz * 1e3) +
+  return ops * per_row * kClocks / (target.clock_ghz * 1e3) +
          latencies * rates_of(target).latency_us;
 }
 

@@ -40,16 +40,6 @@ i64 occupied_groups(const ContractionProblem& p) {
   return p.ragged.kind == Ragged::kNone ? 1 : std::min(p.size.m, p.ragged.num_groups);
 }
 
-// Why the gain cannot be multiplied in; empty: it can, or there is none.
-std::string gain_refusal(const ContractionProblem& p) {
-  if (!p.gain) return "";
-  if (p.ragged.kind != Ragged::kNone) return "it multiplies rows of one X by a gain";
-  if (p.gain->dtype != p.a[0].dtype || !is_16bit(p.space.math))
-    return "it multiplies X by a gain of its own dtype, bf16 or f16";
-  if (p.gain->memory.copy_bytes != 16) return "it reads a gain in vectors of 16 bytes along K";
-  return "";
-}
-
 // Why X cannot be formed; empty: it can, or it is in memory.
 std::string formed_refusal(const ContractionProblem& p) {
   if (!p.formed) return "";
@@ -99,7 +89,7 @@ SkinnyProblem make_problem(const ContractionProblem& p) {
   problem.parts = p.num_parts();
   problem.m = rows_of_x(p);
   constexpr double kMultiplied = 3;  // an element is widened, multiplied, and added or rounded
-  if (p.row_squares) problem.row_ops += kMultiplied;
+  if (p.row_squares && !problem.base.squares_by_mma()) problem.row_ops += kMultiplied;
   if (p.gain) problem.row_ops += kMultiplied;
   if (p.formed) {
     problem.passes = static_cast<int>(p.formed->passes.size());
@@ -139,13 +129,6 @@ Fields fields_of(const SkinnyLoads& l) {
   fields.add_unless_default("bulk", l.bulk, d.bulk).add("shared_blocks", l.shared_blocks);
   fields.add("register_blocks", l.register_blocks).add("copy_groups", l.copy_groups);
   fields.add("x_chunks", l.x_chunks).add("x_columns", l.x_columns);
-  return fields;
-}
-
-Fields fields_of(const SkinnyGain& g) {
-  Fields fields;
-  fields.add("used", g.used).add("slot", g.slot);
-  fields.add_unless_default("weight", g.weight, SkinnyGain().weight);
   return fields;
 }
 

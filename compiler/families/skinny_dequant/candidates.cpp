@@ -38,8 +38,9 @@ int estimated_registers(const SkinnyDequantConfig& c) {
       c.runs() * 2 * (c.chunk_columns() / c.scaled_columns()) * (c.w.has_zero ? 2 : 1);
   const int x = c.chunk_blocks() * 2 * columns * 4;
   const int open = columns * c.runs() == 1 ? 8 : columns * 4;
-  return 16 + c.runs() * columns * 6 + open + x + numbers * (c.has_row_scales() ? 1 : 5) + 16 +
-         (c.has_groups() ? 32 : 0);
+  const int squares = c.row_squares ? std::max(columns, 2) * 4 : 0;
+  return 16 + squares + c.runs() * columns * 6 + open + x + numbers * (c.has_row_scales() ? 1 : 5) +
+         16 + (c.has_groups() ? 32 : 0);
 }
 
 // CTAs per SM; 0: the config does not fit.
@@ -84,7 +85,10 @@ double stream_clocks(const SkinnyDequantConfig& c, double active_warps) {
   const double parts = c.has_row_scales() ? 0 : c.chunk_columns() / c.scaled_columns();
   const double row_tile =
       blocks * (4 * (kUnpack + kMma * columns) + 1) + parts * (6 + 10 * columns);
-  const double chunk = kChunk + blocks * 2 * columns + kRun * c.runs() / c.loads.stage_chunks;
+  const double squares = c.row_squares ? blocks * 4 * kMma * columns : 0;
+  const double gain = c.gain.used ? blocks * 2 * (1 + 4 * columns) : 0;
+  const double chunk =
+      kChunk + blocks * 2 * columns + squares + gain + kRun * c.runs() / c.loads.stage_chunks;
   const double issued =
       c.tile.warps * static_cast<double>(c.warp_chunks()) * (c.runs() * row_tile + chunk);
   return issued / std::min(active_warps / kWarpClocks, kMostIssued);
@@ -104,7 +108,8 @@ double passes(const SkinnyDequantProblem& problem, const SkinnyDequantConfig& c)
 
 Prediction predict_dequant(const SkinnyDequantProblem& problem, const Target& target,
                            const SkinnyDequantConfig& c, int resident) {
-  const double rows = static_cast<double>(problem.m);
+  // A gain is as many bytes as a row of X.
+  const double rows = static_cast<double>(problem.m) + (c.gain.used ? 1 : 0);
   const double k_blocks = static_cast<double>(ceil_div(c.k_blocks(), c.k_slices()));
   Counts counts;
   counts.streams = true;

@@ -30,6 +30,8 @@ SkinnyDequantConfig make_config(const ContractionProblem& p) {
   c.w = dequant_operand(p.b[0]);
   c.dual = p.is_dual();
   if (c.dual) c.w2 = dequant_operand(p.b[1]);
+  c.row_squares = p.row_squares;
+  if (p.gain) c.gain = {true, p.gain->memory.slot, p.gain->weight};
   c.ragged = p.ragged;
   c.loads.w_is_weight = !has_groups(p) && llvm::all_of(p.b, [](const auto& b) { return b.weight; });
   return c;
@@ -75,6 +77,8 @@ std::string config_text(const SkinnyDequantConfig& c) {
   fields.line().add("x", fields_of(c.x));
   fields.line().add("w", fields_of(c.w));
   if (c.dual) fields.line().add("w2", fields_of(c.w2)).add("dual", true);
+  if (c.row_squares) fields.line().add("row_squares", true);
+  if (c.gain.used) fields.line().add("gain", fields_of(c.gain));
   fields.line().add("tile", fields_of(c.tile));
   fields.line().add("loads", fields_of(c.loads));
   Fields schedule;
@@ -102,7 +106,7 @@ class SkinnyDequantFamily final : public ContractionFamily {
   KernelText text(const KernelPlan& kernel) const override {
     const auto& c = kernel.config.get<SkinnyDequantConfig>();
     const ProgramText program{"Epilogue", c.vec, has_partial_vector(c.space.n, c.vec),
-                              c.num_accumulators()};
+                              c.num_accumulators() + (c.row_squares ? 1 : 0)};
     const std::string name = c.has_groups() ? "skinny_dequant_m_grouped" : "skinny_dequant";
     return {fmt::format("kernels/{}.cuh", name), "SkinnyDequantConfig", config_text(c),
             emit_store_program(kernel.program, program), name + "<kConfig, Epilogue>"};
@@ -114,6 +118,7 @@ class SkinnyDequantFamily final : public ContractionFamily {
     c.x.slot = renumber(c.x.slot);
     renumber_slots(c.w, renumber);
     if (c.dual) renumber_slots(c.w2, renumber);
+    if (c.gain.used) c.gain.slot = renumber(c.gain.slot);
     if (c.has_groups()) c.ragged.group_ends_slot = renumber(c.ragged.group_ends_slot);
     return c;
   }
@@ -123,6 +128,8 @@ class SkinnyDequantFamily final : public ContractionFamily {
     if (target.compute_capability() != 90)
       return {fmt::format("it needs sm_90, and {} is {}", target.name, target.arch)};
     if (std::string refusal = size_refusal(p); !refusal.empty()) return {refusal};
+    if (has_groups(p) && p.row_squares) return {"it sums squares of rows of one X", true};
+    if (std::string refusal = gain_refusal(p); !refusal.empty()) return {std::move(refusal), true};
     const MatrixOperand& x = p.a[0].memory;
     if (!x.k_major || x.stride_k != 1 || x.copy_bytes != 16)
       return {"it reads rows of the activations in 16-byte vectors along K"};
