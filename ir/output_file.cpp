@@ -52,8 +52,8 @@ std::string behind_links(std::string path) {
 }
 
 // /dev/stdout and its like name a descriptor, which a rename would not reach.
-bool is_device_path(const std::string& path) {
-  return path.starts_with("/dev/") || path.starts_with("/proc/");
+bool is_descriptor_path(const std::string& path) {
+  return path.starts_with("/dev/std") || path.starts_with("/dev/fd/") || path.starts_with("/proc/");
 }
 
 // What the draft can get, of owner, group and mode of the file that it replaces.
@@ -90,7 +90,7 @@ std::string_view existing_problem(const std::string& path, const struct stat& ol
 Expected<OutputFile> OutputFile::open(const std::string& path) {
   OutputFile output;
   output.asked_ = path;
-  output.path_ = is_device_path(path) ? path : behind_links(path);
+  output.path_ = is_descriptor_path(path) ? path : behind_links(path);
   struct stat old;
   const bool exists = ::stat(output.path_.c_str(), &old) == 0;
   if (!exists && errno != ENOENT) return refused(path, "open", errno);
@@ -101,7 +101,7 @@ Expected<OutputFile> OutputFile::open(const std::string& path) {
   if (output.path_.empty() || output.path_.back() == '/') {
     return refused(path, "it has no file name, give the path of a file");
   }
-  output.in_place_ = is_device_path(output.path_) || (exists && !S_ISREG(old.st_mode));
+  output.in_place_ = is_descriptor_path(output.path_) || (exists && !S_ISREG(old.st_mode));
   if (output.in_place_) {
     output.file_ = ::open(output.path_.c_str(), O_WRONLY | O_CLOEXEC);
   } else {

@@ -108,7 +108,7 @@ Error compile_for(const CompileCommand& command, const VerifiedChain& chain, con
   out("{} for {}, planned for {}\n", chain.chain().name, job.target.arch, job.target.name);
   Artifacts written;
   if (!kinds.ptx && !kinds.cubin && command.dump.empty()) {
-    Expected<Plan> plan = make_plan(chain, job.target);
+    Expected<Plan> plan = engine.plan(chain, job.target);
     if (!plan) return plan.takeError();
     if (Error error = write_sources(folder, chain, *plan, written)) return error;
     print_written(written, folder);

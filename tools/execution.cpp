@@ -106,7 +106,7 @@ Error dump_without_device(const VerifiedChain& chain, const ExecutionOptions& op
   if (problem.code != ErrorCode::kNvrtcMissing) {
     return make_error_text(problem.code, problem.message, problem.at);
   }
-  Expected<Plan> plan = make_plan(chain, *target);
+  Expected<Plan> plan = engine.plan(chain, *target);
   if (!plan) return plan.takeError();
   if (Error error = write_plan(options.dump, chain, *plan, written)) return error;
   if (Error error = write_sources(options.dump, chain, *plan, written)) return error;

@@ -88,11 +88,19 @@ Expected<NpyArray> narrowed(const NpyArray& array, DType dtype, const std::strin
   return rounded(array, dtype);
 }
 
-// Integers as they are in memory: packed, or two of 4 bits a byte.
+// Integers as they are in memory: packed, or two of 4 bits a byte. An array of several dimensions
+// for i8 has the parameter's.
 Expected<std::vector<std::byte>> read_bytes(const VerifiedChain& chain, ValueId id,
                                             const TensorType& type, std::string_view path,
                                             NpyArray& array) {
   const i64 bytes = span_bytes(type);
+  const bool plain = type.dtype == DType::kI8 && !type.packed && array.type.rank() > 1;
+  if (plain && array.type.shape != type.shape) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{} has {}, and parameter '{}' is {}: save an array of that shape, or the "
+                      "memory as one of uint8 with one dimension",
+                      quoted(path), to_string(array), chain.value(id).name, to_string(type));
+  }
   if (static_cast<i64>(array.bytes.size()) == bytes) return std::move(array.bytes);
   return make_error(
       ErrorCode::kInvalidArgument,

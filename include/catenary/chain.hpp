@@ -253,8 +253,13 @@ inline Tensor elementwise(const char* op, std::initializer_list<Tensor> operands
                           std::initializer_list<double> attributes = {},
                           const std::string& name = "") {
   const std::vector<ctn_use> uses = detail::uses_of(operands);
-  int rank = 0;
-  for (const Tensor& operand : operands) rank = operand.rank() > rank ? operand.rank() : rank;
+  // Labels may have the group of an operand, which is no dimension of the result.
+  int rank = 0, plain_rank = 0;
+  for (const Tensor& operand : operands) {
+    int& largest = operand.labels().empty() ? plain_rank : rank;
+    if (operand.rank() > largest) largest = operand.rank();
+  }
+  if (plain_rank > 0) rank = plain_rank;
   ctn_chain* chain = operands.size() == 0 ? nullptr : operands.begin()->chain();
   ctn_value value = 0;
   check(ctn_chain_elementwise(chain, op, uses.data(), uses.size(), std::data(attributes),

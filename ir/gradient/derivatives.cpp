@@ -194,7 +194,9 @@ std::optional<Term> of_corner(const Site& site) {
     case Op::kLeakyRelu:
       return x.apply(Op::kGt, zero()).choose(dv, site.value.attributes[0] * dv);
     case Op::kClamp:
-      return x.apply(Op::kEq, site.v).choose(dv, zero());
+      // Not where x equals v: one of them may be computed again from rounded values.
+      return x.apply(Op::kGe, dv.number(site.value.attributes[0]))
+          .choose(x.apply(Op::kLe, dv.number(site.value.attributes[1])).choose(dv, zero()), zero());
     case Op::kSqrt:
       return dv / (2 * site.v);
     case Op::kLog:

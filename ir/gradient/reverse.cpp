@@ -241,7 +241,7 @@ class Reverse {
   };
 
   // The factor summed over its labels that neither `other` nor `result` has, which a contraction
-  // would refuse; in its own dtype.
+  // would refuse. A sum is f32: it may not fit f16.
   Factor without_lonely(const Factor& factor, const std::string& other, const std::string& result) {
     std::string kept;
     for (char label : factor.labels) {
@@ -252,8 +252,7 @@ class Reverse {
     Placed own = graph_.forward_value(factor.id);
     llvm::SmallVector<int, 4> dims;
     for (char label : kept) dims.push_back(static_cast<int>(factor.labels.find(label)));
-    const Placed sum = graph_.sum(factor.id, own, dims);
-    return {graph_.cast(sum, graph_.node(factor.id).dtype).id, kept};
+    return {graph_.sum(factor.id, own, dims).id, kept};
   }
 
   // The product of a gradient and an operand, in `frame`, the other operand, whose labels are
@@ -262,7 +261,12 @@ class Reverse {
   Placed product(ValueId frame, const Value& like, Factor left, Factor right,
                  const std::string& target) {
     const bool dense = !like.ragged;
-    if (dense) right = without_lonely(right, left.labels, target);
+    if (dense) {
+      const ValueId whole = right.id;
+      right = without_lonely(right, left.labels, target);
+      // Both factors of a contraction have one dtype.
+      if (right.id != whole) left.id = graph_.cast(Placed{left.id, {}}, DType::kF32).id;
+    }
     std::string labels;
     for (char label : target) {
       const bool group = like.ragged && label == like.ragged->group;

@@ -110,7 +110,8 @@ class Saver {
   }
 
   // Adds values that the backward needs and the forward stores anyway: operands of its
-  // contractions.
+  // contractions. Not a maximum: it is compared with elements that may be computed again from
+  // rounded values.
   void add_stored(SavePlan& plan) const {
     for (ValueId id = 0; id < graph_.num_forward(); ++id) {
       const JointNode& node = graph_.node(id);
@@ -119,6 +120,7 @@ class Saver {
         const ValueId operand = use.value;
         const Op op = graph_.node(operand).value.op;
         if (plan.saved[operand] || op == Op::kParameter || op == Op::kConstant) continue;
+        if (op == Op::kReduceMax) continue;
         if (!llvm::is_contained(needed_, operand)) continue;
         plan.saved[operand] = true;
         plan.bytes += bytes_[operand];

@@ -3,7 +3,6 @@
 // rules of its op (verify_types, verify_contract, verify_elementwise), outputs, unused values.
 #include "ir/verify/verify.h"
 
-#include <cfloat>
 #include <cmath>
 #include <map>
 
@@ -162,11 +161,14 @@ Error check_operands(const Chain& chain, ValueId id) {
   return check_reference(chain, id, value.ragged->ends);
 }
 
+// Half a unit above the largest f32.
+constexpr double kRoundsToInfinity = 0x1.ffffffp127;
+
 Error check_attributes(const Value& value) {
   for (size_t i = 0; i < 2; ++i) {
     const double attribute = value.attributes[i];
     if (op_info(value.op).attributes[i].empty()) break;
-    const bool finite = std::fabs(attribute) <= FLT_MAX;  // false for NaN
+    const bool finite = std::fabs(attribute) < kRoundsToInfinity;  // false for NaN
     const bool lost = attribute != 0 && static_cast<float>(attribute) == 0;
     if (finite && !lost) continue;
     return make_error_at(value.at, ErrorCode::kInvalidChain,

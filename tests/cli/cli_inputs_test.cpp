@@ -63,6 +63,32 @@ TEST_CASE("floats are converted where it is asked for") {
   expect_error(command(run + ":round"), 2, {"i32[32, 24]"});
 }
 
+TEST_CASE("integers of 8 bits have the shape of their parameter, or are its memory") {
+  Command command;
+  std::ofstream(command.path("q.chain"))
+      << "chain q(input x: bf16[4, 16], weight q: i8[8, 16], weight s: f32[8, 1]) {\n"
+         "  w = dequant(q, s) block (1, 16)\n  y = contract \"mk,nk->mn\"(x, w)\n"
+         "  return y: f32\n}\n";
+  const std::vector<std::byte> bytes(128, std::byte{1});
+  const std::string run = fmt::format("run --device ref {} --input q={}", command.path("q.chain"),
+                                      command.path("q.npy"));
+  TensorType type;
+  type.dtype = DType::kI8;
+  for (const llvm::SmallVector<Dim, 4>& shape : {llvm::SmallVector<Dim, 4>{{8, false}, {16, false}},
+                                                 {{128, false}},
+                                                 {{16, false}, {8, false}}}) {
+    type.shape = shape;
+    Error error = write_npy(command.path("q.npy"), type, bytes.data());
+    REQUIRE_FALSE(static_cast<bool>(error));
+    if (shape[0].size == 16) {
+      expect_error(command(run), 2,
+                   {"i8[16, 8]", "'q' is i8[8, 16]", "save an array of that shape"});
+    } else {
+      CHECK(command(run).exit_code == 0);
+    }
+  }
+}
+
 TEST_CASE("float64 is rounded once, int64 is taken where every value fits") {
   Command command;
   std::ofstream(command.path("copy.chain"))

@@ -94,6 +94,12 @@ TEST_SUITE("ir") {
     for (int i = 0; i < 3; ++i) store_element(DType::kBF16, got, i, i == 2 ? nan : 257.0 - i);
     CHECK(compare(type, got, {{257, 9}, {256, 9}, {nan, 0}}, CompareMode::kExact).ok());
     CHECK(compare(type, got, {{258, 9}, {256, 9}, {1, 0}}, CompareMode::kExact).mismatches == 2);
+    // Above 2^24 integers are rounded on the way.
+    const float large = 99321152;
+    CHECK(compare(matrix(DType::kF32, 1, 1, 1), &large, {{99321157, 11.8}}, CompareMode::kExact)
+              .ok());
+    CHECK(compare(matrix(DType::kF32, 1, 1, 1), &large, {{99321257, 11.8}}, CompareMode::kExact)
+              .mismatches == 1);
     const float zero = -0.0f;
     const TensorType one = matrix(DType::kF32, 1, 1, 1);
     CHECK(compare(one, &zero, {{0, 0}}, CompareMode::kExact).mismatches == 1);

@@ -213,6 +213,45 @@ TEST_SUITE("ir") {
     CHECK(count(chain_of(gradient, 1), Op::kReduceMax) == 1);
   }
 
+  TEST_CASE("what is computed again from rounded values is compared with no stored value") {
+    GradientOptions options;
+    options.recompute = Recompute::kUnstored;
+    // v and r are stored in f32 for their contractions; h, from which u comes again, in bf16.
+    const Gradient clamped = gradient_of(
+        verified_text("chain c(input x: bf16[8, 16], weight w: bf16[4, 16], weight b: f32[4],\n"
+                      "        weight z: f32[6, 4]) {\n  h = contract \"mk,nk->mn\"(x, w)\n"
+                      "  v = clamp(add(h, b), lo = -1, hi = 1)\n"
+                      "  y = contract \"mk,nk->mn\"(v, z)\n  return y: f32 }"),
+        options);
+    for (size_t i = 1; i < clamped.chains.size(); ++i)
+      CHECK(count(chain_of(clamped, i), Op::kEq) == 0);
+    const Gradient largest = gradient_of(
+        verified_text("chain c(input x: bf16[8, 16], weight w: bf16[4, 16], weight b: f32[4],\n"
+                      "        weight z: f32[6, 8]) {\n  h = contract \"mk,nk->mn\"(x, w)\n"
+                      "  r = reduce_max \"mn->m\"(add(h, b))\n"
+                      "  y = contract \"m,km->k\"(r, z)\n  return y: f32 }"),
+        options);
+    CHECK(count(chain_of(largest, 1), Op::kReduceMax) == 1);
+  }
+
+  TEST_CASE("an operand that is summed for its gradient stays in f32") {
+    GradientOptions options;
+    options.wanted = {"w"};
+    const Gradient gradient =
+        gradient_of(verified_text("chain c(input x: f16[4096, 16], weight w: f16[8, 16]) {\n"
+                                  "  s = sum \"mn->n\"(contract \"mk,nk->mn\"(x, w))\n"
+                                  "  return s: f32 }"),
+                    options);
+    const Chain& last = chain_of(gradient, gradient.chains.size() - 1);
+    const VerifiedChain& verified = gradient.chains.back().chain;
+    for (ValueId id = 0; id < static_cast<ValueId>(last.values.size()); ++id) {
+      if (last.values[id].op != Op::kContract) continue;
+      for (const Use& use : last.values[id].operands)
+        CHECK(verified.info(use.value).type.dtype == DType::kF32);
+    }
+    CHECK(count(last, Op::kContract) == 1);
+  }
+
   TEST_CASE("a scalar's gradient is one f32") {
     GradientOptions options;
     options.wanted = {"s"};

@@ -77,6 +77,28 @@ TEST_CASE("the file appears and is replaced at commit, not before") {
   CHECK(files_in(folder.path()) == 1);
 }
 
+TEST_CASE("a file in /dev is replaced whole; a descriptor is not replaced") {
+  const std::string path = fmt::format("/dev/shm/catenary_output_file_{}", ::getpid());
+  for (const std::string text : {"the first, which is longer", "second"}) {
+    Expected<OutputFile> file = OutputFile::open(path);
+    REQUIRE(!!file);
+    file->write(text);
+    REQUIRE_FALSE(!!file->commit());
+    CHECK(text_of(path) == text);
+  }
+  fs::remove(path);
+  const TempDir folder;
+  const int status = in_child([&] {
+    std::freopen((folder / "out").c_str(), "w", stdout);
+    Expected<OutputFile> file = OutputFile::open("/dev/stdout");
+    if (!file) return 1;
+    file->write("text");
+    return file->commit() ? 1 : 0;
+  });
+  CHECK(status == 0);
+  CHECK(text_of(folder / "out") == "text");
+}
+
 TEST_CASE("a file that is not committed leaves nothing, after a kill too") {
   const TempDir folder;
   REQUIRE_FALSE(!!write_output(folder / "a", "old"));

@@ -279,6 +279,12 @@ TEST_CASE("elementwise values") {
   CHECK(report.message == "dimension 1 of 'y' has size 8 in 'x' and 5 in 'b': make them equal");
 }
 
+TEST_CASE("the usual decimals of the largest f32 are finite") {
+  llvm::cantFail(verify(llvm::cantFail(
+      parse("chain c(input x: f32[4]) {\n"
+            "  y = clamp(x, lo = -3.4028235e38, hi = 3.4028235e38)\n  return y: f32 }"))));
+}
+
 TEST_CASE("outputs and unused values") {
   for (const Case& bad : kOutputs) check_case(bad, "");
 }

@@ -49,15 +49,6 @@ inline constexpr Mutant kSquaresMutants[] = {
      .text = "if (run == 0) sums.squares.add",
      .in_place = "sums.squares.add",
      .faults = "mismatch"},
-    {.name = "skinny_dequant_squares_before_warp_barrier",
-     .planted = "sums of squares are stored while other lanes may still read the stages",
-     .base = "skinny_dequant, sums of squares",
-     .file = "kernels/skinny_dequant.cuh",
-     .text = "  warp_barrier();\n  sums.squares.store(to + kConfig.rows() * "
-             "kConfig.num_accumulators() * 4, kConfig.sum_row() * 4);\n",
-     .in_place = "  sums.squares.store(to + kConfig.rows() * kConfig.num_accumulators() * 4, "
-                 "kConfig.sum_row() * 4);\n  warp_barrier();\n",
-     .faults = "race"},
     {.name = "skinny_squares_not_expected",
      .planted = "the mbarrier of the partials does not expect the bytes of the sums of squares",
      .base = "skinny, sums of squares",
