@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "llvm/ADT/STLExtras.h"
+
 namespace catenary {
 
 std::string_view role_text(Role role) {
@@ -68,6 +70,27 @@ i64 span_elements(const TensorType& type) {
 }
 
 i64 span_bytes(const TensorType& type) { return storage_bytes(type.dtype, span_elements(type)); }
+
+i64 traffic_bytes(const TensorType& type) {
+  constexpr i64 kSector = 32;
+  const i64 span = span_bytes(type);
+  if (type.packed || type.strides.empty() || span == 0) return span;
+  llvm::SmallVector<std::pair<i64, i64>, 4> loops;  // stride, size; a stride of 0 reads no more
+  for (int i = 0; i < type.rank(); ++i) {
+    if (type.shape[i].size > 1 && type.strides[i] > 0)
+      loops.emplace_back(type.strides[i], type.shape[i].size);
+  }
+  llvm::sort(loops);
+  i64 run = 1;
+  size_t outer = 0;
+  for (; outer < loops.size() && loops[outer].first == run; ++outer) run *= loops[outer].second;
+  i64 bytes = (storage_bytes(type.dtype, run) + kSector - 1) / kSector * kSector;
+  for (; outer < loops.size(); ++outer) {
+    if (bytes > span / loops[outer].second) return span;
+    bytes *= loops[outer].second;
+  }
+  return std::min(bytes, span);
+}
 
 i64 element_index(const TensorType& type, llvm::ArrayRef<i64> at) {
   i64 index = 0;

@@ -68,6 +68,10 @@ i64 span_elements(const TensorType& type);
 // The same in bytes: what the tensor takes in memory.
 i64 span_bytes(const TensorType& type);
 
+// Bytes that memory moves to read or write every element once: sectors of 32 bytes of each run of
+// adjacent elements, and at most the span. Sizes are fixed.
+i64 traffic_bytes(const TensorType& type);
+
 // Where the element at coordinates `at` is, in elements from the first. Strides are given.
 i64 element_index(const TensorType& type, llvm::ArrayRef<i64> at);
 

@@ -182,6 +182,7 @@ class FromTensors {
     for (size_t i = 0; i < form_.outputs.size(); ++i) outputs.push_back(set_output(i));
     Expected<VerifiedChain> verified = verify(std::move(chain_));
     if (!verified) return verified.takeError();
+    if (Error error = check_sizes(*verified)) return error;
     const i64 symbol = symbolic_ ? rows_ : 0;
     return Specialisation{std::move(*verified), symbol, std::move(copied_), std::move(outputs)};
   }
@@ -277,6 +278,26 @@ class FromTensors {
     const FormTensor& tensor = form_.tensors[source.parameter];
     if (!tensor.leading) return given.sizes[source.dim];
     return source.dim == 0 ? rows_ : given.sizes[source.dim + leading_.size() - 1];
+  }
+
+  // An operand of size 1 takes the size of another one: then the size of an output may not be that
+  // of the parameter which gives it.
+  Error check_sizes(const VerifiedChain& chain) const {
+    for (size_t i = 0; i < form_.outputs.size(); ++i) {
+      const TensorType type = with_symbol(chain.output_type(static_cast<int>(i)), rows_);
+      for (size_t d = 0; d < form_.outputs[i].sizes.size(); ++d) {
+        const SizeSource& source = form_.outputs[i].sizes[d];
+        const i64 size = size_of(source);
+        if (type.shape[d].size == size) continue;
+        return make_error(ErrorCode::kInvalidArgument,
+                          "dimension {} of the result has size {}, and {} in {}: pass tensors of "
+                          "equal sizes there",
+                          d, type.shape[d].size, size,
+                          source.parameter < 0 ? std::string("the chain")
+                                               : quoted(tensor_name(form_, source.parameter)));
+      }
+    }
+    return Error::success();
   }
 
   // Sets the strides in the chain; returns the layout with the arguments' leading dimensions.

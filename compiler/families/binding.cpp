@@ -247,7 +247,7 @@ int live_values(const Program& program) {
 
 i64 program_bytes(const GroupTensors& tensors, i64 symbol) {
   i64 bytes = 0;
-  for (const MemoryLocation& place : tensors.locations) bytes += bytes_at(place, symbol);
+  for (const MemoryLocation& place : tensors.locations) bytes += traffic_at(place, symbol);
   return bytes;
 }
 

@@ -111,7 +111,7 @@ class ProblemBuilder {
   ContractionOperand operand(const ContractionSegment& segment, int column) const {
     const MemoryLocation& memory = location(column);
     ContractionOperand operand{matrix(segment, column), memory.dtype, memory.weight,
-                               bytes_at(memory, context_.symbol_hi), std::nullopt};
+                               traffic_at(memory, context_.symbol_hi), std::nullopt};
     const auto& dequant = context_.tensors.dequants[axes_.matrix_of[column]];
     if (dequant) add_dequant(segment, column, *dequant, operand);
     return operand;
@@ -123,7 +123,7 @@ class ProblemBuilder {
     const Axis& row = ContractionAxes::is_of_a(segment, column) ? axes_.m : axes_.n;
     const auto numbers = [&](int numbers_column) {
       const MemoryLocation& memory = location(numbers_column);
-      operand.bytes += bytes_at(memory, context_.symbol_hi);
+      operand.bytes += traffic_at(memory, context_.symbol_hi);
       operand.weight = operand.weight && memory.weight;
       BlockOperand block{axes_.places[numbers_column], memory.dtype, memory.strides.end()[-2],
                          memory.strides.end()[-1]};

@@ -24,7 +24,7 @@ ContractionProblem::Sizes problem_sizes(const GroupContext& context, const Contr
   for (size_t i = 0; i < context.tensors.locations.size(); ++i) {
     const bool matrix = context.tensors.is_matrix(static_cast<int>(i));
     (matrix ? size.matrix_bytes : size.epilogue_bytes) +=
-        bytes_at(context.tensors.locations[i], size.symbol);
+        traffic_at(context.tensors.locations[i], size.symbol);
   }
   size.epilogue_flops = program_flops(p.program, size.batch * size.m * size.n);
   return size;
@@ -133,7 +133,7 @@ std::optional<ContractionOperand> gain_operand(const GroupContext& context) {
       gain.memory.stride_k == 1 ? std::max(access_bytes(place.binding.align, {}), bytes) : bytes);
   gain.dtype = place.dtype;
   gain.weight = place.weight;
-  gain.bytes = bytes_at(place, context.symbol_hi);
+  gain.bytes = traffic_at(place, context.symbol_hi);
   return gain;
 }
 

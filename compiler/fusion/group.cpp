@@ -114,21 +114,25 @@ bool GroupTensors::is_matrix(int location) const {
 
 namespace {
 
-void set_shape(const TensorType& type, MemoryLocation& location) {
+void set_sizes(const TensorType& type, MemoryLocation& location) {
+  location.binding.bytes = span_bytes(type);
   const auto symbolic = [](const Dim& dim) { return dim.symbolic; };
-  if (llvm::any_of(type.shape, symbolic)) location.shape = type.shape;
+  if (llvm::any_of(type.shape, symbolic))
+    location.shape = type.shape;
+  else
+    location.traffic = traffic_bytes(type);
 }
 
 }  // namespace
 
-i64 bytes_at(const MemoryLocation& location, i64 symbol) {
-  if (location.shape.empty()) return location.binding.bytes;
+i64 traffic_at(const MemoryLocation& location, i64 symbol) {
+  if (location.shape.empty()) return location.traffic;
   TensorType type;
   type.dtype = location.dtype;
   type.shape = location.shape;
   type.strides = location.strides;
   type.packed = location.packed;
-  return span_bytes(with_symbol(std::move(type), symbol));
+  return traffic_bytes(with_symbol(std::move(type), symbol));
 }
 
 MemoryLocation parameter_location(const VerifiedChain& chain, ValueId id) {
@@ -139,11 +143,10 @@ MemoryLocation parameter_location(const VerifiedChain& chain, ValueId id) {
       static_cast<int>(llvm::find(chain.parameters(), id) - chain.parameters().begin());
   location.binding.name = chain.value(id).name;
   location.binding.align = type.align;
-  location.binding.bytes = span_bytes(type);
   location.dtype = type.dtype;
   location.strides = type.strides;
   if (type.packed) location.strides = packed_strides(type);
-  set_shape(type, location);
+  set_sizes(type, location);
   location.weight = chain.value(id).role == Role::kWeight;
   location.packed = type.packed;
   return location;
@@ -157,13 +160,12 @@ MemoryLocation output_location(const VerifiedChain& chain, int i) {
   location.binding.index = i;
   location.binding.name = chain.value(output.value).name;
   location.binding.align = type.align;
-  location.binding.bytes = span_bytes(type);
   if (output.in_place >= 0) {
     location.binding.in_place = parameter_location(chain, output.in_place).binding.index;
   }
   location.dtype = type.dtype;
   location.strides = type.strides;
-  set_shape(type, location);
+  set_sizes(type, location);
   return location;
 }
 
@@ -175,7 +177,7 @@ MemoryLocation workspace_location(MemoryMap& memory, std::string name, DType dty
   location.binding.workspace_offset = memory.workspace_bytes;
   location.binding.name = std::move(name);
   location.binding.align = 256;
-  location.binding.bytes = bytes;
+  location.binding.bytes = location.traffic = bytes;
   location.dtype = dtype;
   location.strides.assign(strides.begin(), strides.end());
   // An empty value has an offset of its own too: locations are told apart by it.
@@ -222,7 +224,7 @@ MemoryMap map_memory(const VerifiedChain& chain, const FusionPlan& fusion) {
       const TensorType& type = chain.info(id).type;
       stores.push_back(
           workspace_location(memory, chain.value(id).name, own, type.strides, span_bytes(type)));
-      set_shape(type, stores.back());
+      set_sizes(type, stores.back());
       memory.home[id] = stores.back();
     }
     map_column_sums(chain, group, memory);

@@ -18,13 +18,14 @@ struct MemoryLocation {
   DType dtype = DType::kF32;
   llvm::SmallVector<Dim, 4> shape;    // of the value; empty if it has no symbolic dimension
   llvm::SmallVector<i64, 4> strides;  // per dimension of the value
+  i64 traffic = 0;                    // traffic_bytes() of the value, if no size is symbolic
   bool weight = false;                // a parameter with role weight
   bool packed = false;                // in the packed layout, padding included in the strides
 };
 
-// Bytes that the tensor spans where the symbol is `symbol`. SlotBinding::bytes is that of the
-// symbol's upper bound, which a buffer needs.
-i64 bytes_at(const MemoryLocation& location, i64 symbol);
+// Bytes that memory moves for the tensor where the symbol is `symbol` (ir/types.h).
+// SlotBinding::bytes is the span at the symbol's upper bound, which a buffer needs.
+i64 traffic_at(const MemoryLocation& location, i64 symbol);
 
 // How a matrix is dequantised as it is read: locations of its scales and zeros.
 struct DequantTensors {

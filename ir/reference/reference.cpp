@@ -177,11 +177,11 @@ class ReferenceState {
       });
       return largest;
     }
-    double sum = 0, magnitudes = 0, errors = 0;
+    double sum = 0, magnitudes = 0, errors = 0;  // magnitudes: of finite terms
     bool integers = true;
     const i64 terms = each_term(id, index, anchor, [&](const Interval& x) {
       sum += x.value;
-      magnitudes += std::fabs(x.value);
+      if (std::isfinite(x.value)) magnitudes += std::fabs(x.value);
       errors += x.error;
       integers = integers && x.error == 0 && x.value == std::nearbyint(x.value);
     });

@@ -152,7 +152,10 @@ void Accumulator::add(const Interval& left, const Interval& right) {
   block_ = std::max(block_, magnitude);
   sum_ += product;
   magnitudes_ += magnitude;
-  if (!infinite) largest_ = std::max({largest_, magnitude, std::fabs(sum_)});
+  if (!infinite) {
+    finite_ += magnitude;
+    largest_ = std::max({largest_, magnitude, std::fabs(sum_)});
+  }
   if (++terms_ % facts_.block_terms == 0) close_block();
 }
 
@@ -171,8 +174,10 @@ Interval Accumulator::result(bool exact) {
   if (facts_.partial_terms > 0 && terms_ % facts_.partial_terms != 0) close_partial();
   if (exact) return {sum_, 0};
   if (unknown_) return {sum_, kInfinity};
-  const bool overflows = std::isfinite(largest_) ? largest_ >= kOverflowF32 : false;
-  if (!std::isfinite(sum_)) return {sum_, overflows ? kInfinity : 0};
+  // Beside an infinity, the finite products may overflow to the other one in some order.
+  if (std::isinf(sum_)) return {sum_, finite_ >= kOverflowF32 ? kInfinity : 0};
+  if (std::isnan(sum_)) return {sum_, 0};
+  const bool overflows = largest_ >= kOverflowF32;
   // Unless all terms have the same sign, an intermediate overflow depends on the order.
   if (overflows && std::fabs(sum_) < 0.99 * magnitudes_) return {sum_, kInfinity};
   const double bound = rule_ == SumRule::kTrueF32 ? magnitudes_ : bound_;

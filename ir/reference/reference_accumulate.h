@@ -85,6 +85,7 @@ class Accumulator {
   double block_ = 0;       // largest magnitude of the open block
   double largest_ = 0;     // of any product or partial sum
   double magnitudes_ = 0;  // S
+  double finite_ = 0;      // the same of the finite products
   bool unknown_ = false;   // an operand's error decides whether an infinity appears
 };
 

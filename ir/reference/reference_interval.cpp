@@ -426,7 +426,12 @@ Interval either_interval(const Interval& written, const Interval& other) {
 
 Interval sum_interval(double sum, double magnitudes, double errors, i64 terms, bool integers) {
   if (integers && magnitudes <= 0x1p24) return {sum, 0};
-  if (!std::isfinite(sum)) return settle_f32(sum, std::isfinite(errors) ? 0 : kInfinity);
+  if (std::isnan(sum)) return settle_f32(sum, std::isfinite(errors) ? 0 : kInfinity);
+  // Beside an infinity, the finite terms may overflow to the other one in some order.
+  if (std::isinf(sum)) {
+    const bool sure = std::isfinite(errors) && magnitudes + errors < kOverflowF32;
+    return settle_f32(sum, sure ? 0 : kInfinity);
+  }
   // A partial sum may overflow f32, unless all terms have the same sign.
   if (magnitudes + errors >= kOverflowF32 && std::fabs(sum) < 0.99 * magnitudes) {
     return {sum, kInfinity};

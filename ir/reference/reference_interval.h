@@ -35,8 +35,8 @@ Interval tf32_interval(const Interval& operand);
 // with an error that reaches the farther end of both.
 Interval either_interval(const Interval& written, const Interval& other);
 
-// The sum of `terms` f32 values in some fixed order: `sum` of the values, of their magnitudes and
-// of their errors. `integers`: every term is an exact integer.
+// The sum of `terms` f32 values in some fixed order: `sum` of the values, of the magnitudes of the
+// finite ones, and of their errors. `integers`: every term is an exact integer.
 Interval sum_interval(double sum, double magnitudes, double errors, i64 terms, bool integers);
 
 }  // namespace catenary

@@ -13,22 +13,24 @@ namespace catenary {
 namespace {
 
 // What indexes a dimension of a value: the root's dimension `dim`, or -1: coordinate 0. With ends,
-// the group of the root's row.
+// the group of the root's row; with several, the group of that group, and so on.
 struct Index {
   int dim = -1;
-  ValueId ends = -1;
+  std::vector<ValueId> ends = {};
   auto operator<=>(const Index&) const = default;
 };
 
 // For each dimension of a value.
 using DimMap = llvm::SmallVector<Index, 4>;
 
-// The group of the root's row; -1: the row is of none.
+// The group of the root's row; -1: the row is of none. A group of a row of none is not read.
 i64 group_of(const GroupCoordinate& coordinate, llvm::ArrayRef<i64> at) {
-  const i64 row = coordinate.dim < 0 ? 0 : at[coordinate.dim];
-  const std::vector<i64>& ends = *coordinate.ends;
-  const auto found = std::upper_bound(ends.begin(), ends.end(), row);
-  return found == ends.end() ? -1 : found - ends.begin();
+  i64 row = coordinate.dim < 0 ? 0 : at[coordinate.dim];
+  for (const std::vector<i64>* ends : coordinate.ends) {
+    const auto found = std::upper_bound(ends->begin(), ends->end(), std::max<i64>(row, 0));
+    row = found == ends->end() ? -1 : found - ends->begin();
+  }
+  return row;
 }
 
 class Builder {
@@ -58,8 +60,9 @@ class Builder {
       node.strides.assign(rank_, 0);
       for (size_t d = 0; d < map.size(); ++d) {
         const i64 stride = types_[id].strides[d];
-        if (map[d].ends >= 0) {
-          node.groups.push_back({map[d].dim, ends_of(map[d].ends), stride});
+        if (!map[d].ends.empty()) {
+          node.groups.push_back(coordinate(map[d]));
+          node.groups.back().stride = stride;
         } else if (map[d].dim >= 0) {
           node.strides[map[d].dim] += stride;
         }
@@ -108,14 +111,26 @@ class Builder {
       if (dims[d] >= 0) result[dims[d]] = map[d];
     }
     const int group = info.operand_group[i];
-    if (group >= 0) result[group] = {map[info.rows->dim].dim, info.rows->ends};
+    if (group >= 0) {
+      result[group] = map[info.rows->dim];
+      result[group].ends.push_back(info.rows->ends);
+    }
+    return result;
+  }
+
+  GroupCoordinate coordinate(const Index& index) {
+    GroupCoordinate result;
+    result.dim = index.dim;
+    for (const ValueId ends : index.ends) result.ends.push_back(ends_of(ends));
     return result;
   }
 
   GroupCoordinate operand_group(ValueId id, size_t i, const DimMap& map) {
     const ValueInfo& info = chain_.info(id);
     if (info.operand_group[i] < 0) return {};
-    return {map[info.rows->dim].dim, ends_of(info.rows->ends), 0};
+    GroupCoordinate result = coordinate(map[info.rows->dim]);
+    result.ends.push_back(ends_of(info.rows->ends));
+    return result;
   }
 
   const std::vector<i64>* ends_of(ValueId id) {
@@ -169,7 +184,7 @@ ReferenceProgram::ReferenceProgram(const VerifiedChain& chain, llvm::ArrayRef<Te
                                    llvm::ArrayRef<const void*> data, ValueId root) {
   const int rank = types[root].rank();
   DimMap identity;
-  for (int d = 0; d < rank; ++d) identity.push_back({d, -1});
+  for (int d = 0; d < rank; ++d) identity.push_back({d});
   Builder builder(chain, types, data, rank, ends_);
   builder.add(root, identity);
   nodes_ = builder.take();
@@ -183,7 +198,7 @@ Interval ReferenceProgram::evaluate(llvm::ArrayRef<i64> at, AnchorSource anchor,
     llvm::SmallVector<Interval, 3> operands;
     for (size_t i = 0; i < node.operands.size(); ++i) {
       const GroupCoordinate& group = node.operand_groups[i];
-      const bool given = group.ends == nullptr || group_of(group, at) >= 0;
+      const bool given = group.ends.empty() || group_of(group, at) >= 0;
       operands.push_back(given ? scratch[node.operands[i]] : Interval{});
     }
     if (node.op == Op::kParameter) {

@@ -15,10 +15,11 @@ namespace catenary {
 // Element `index` (row-major) of a contraction or a sum.
 using AnchorSource = llvm::function_ref<Interval(ValueId anchor, i64 index)>;
 
-// A coordinate that is not one of the root's: the group of its row in dimension `dim`.
+// A coordinate that is not one of the root's: the group of its row in dimension `dim`. With several
+// ends the group is the row of the next ones.
 struct GroupCoordinate {
-  int dim = -1;  // a row of coordinate 0
-  const std::vector<i64>* ends = nullptr;
+  int dim = -1;                                        // a row of coordinate 0
+  llvm::SmallVector<const std::vector<i64>*, 1> ends;  // empty: no group
   i64 stride = 0;  // kParameter, anchors: elements between groups
 };
 

@@ -162,7 +162,7 @@ class Array:
         """A DLPack capsule. Waits for the launch that writes the array, unless that is on `stream`; -1: never."""
         self._need_gpu()
         if stream != -1:
-            self.wait(stream)
+            self._wait(stream)
         return dlpack.export(self, (dlpack.CUDA, self.device))
 
     @property
@@ -184,7 +184,7 @@ class Array:
             "strides": tuple(n * self.dtype.itemsize for n in self.strides),
         }
 
-    def wait(self, stream: int | None = None) -> None:
+    def _wait(self, stream: int | None = None) -> None:
         """Waits for the launch that writes the array, unless that is on `stream`; None: the legacy default stream."""
         if self._written_on not in (None, stream_key(stream)):
             self._memory.wait()

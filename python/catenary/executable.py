@@ -229,7 +229,7 @@ class _Call:
         pointer = stream_pointer(self.stream_owner)
         if pointer is not None:
             return pointer, False
-        torch = sys.modules.get("torch")
+        torch = _torch()
         if torch is not None and any(isinstance(a, torch.Tensor) and a.is_cuda for a in arrays):
             return torch._C._cuda_getCurrentRawStream(self.executable.device), False
         return own_stream(self.executable.device).pointer, True
@@ -300,7 +300,7 @@ class _Call:
 
     def _count_versions(self) -> None:
         """For autograd of torch, which refuses a backward that reads a saved tensor after it was overwritten."""
-        torch = sys.modules.get("torch")
+        torch = _torch()
         if torch is None:
             return
         given = [found.owner for found in self.results if found is not None] + self._overwritten()
@@ -388,6 +388,12 @@ class _Call:
         kept = self.executable._workspace(stream, self.stream_owner)
         self.turn = kept.turn
         return kept.memory.address
+
+
+def _torch() -> Any:
+    """torch, if it is loaded; None while a thread imports it."""
+    torch = sys.modules.get("torch")
+    return torch if hasattr(torch, "Tensor") else None
 
 
 def _itemsize(array: Any) -> int:

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the command is called: help, misspelt words, numbers, targets, chain files.
+#include <filesystem>
+#include <fstream>
+#include <set>
+
 #include "tests/support/cli_command.h"
 
 using namespace catenary;
@@ -165,4 +169,23 @@ TEST_CASE("a byte order mark before a chain is skipped, and no column counts it"
   std::ofstream(path) << "\xef\xbb\xbf"
                       << "chian x";
   expect_error(command("explain " + path), 2, {"bom.chain:1:1: error: ", "\n  chian x\n  ^"});
+}
+
+TEST_CASE("sources are those of the plan that is asked for") {
+  Command command;
+  std::ofstream(command.path("row.chain"))
+      << "chain row[M in 1..8](input x: bf16[M, 4096], weight w: bf16[2048, 4096]) {\n"
+         "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16\n}\n";
+  const auto sources = [&](const char* option) {
+    const std::string folder = command.path(std::string("row") + option);
+    const CommandResult made =
+        command(fmt::format("compile --emit source --arch sm_90a {} -o {} {}",
+                            command.path("row.chain"), folder, option));
+    CHECK(made.exit_code == 0);
+    std::set<std::string> files;
+    for (const auto& file : std::filesystem::recursive_directory_iterator(folder))
+      files.insert(file.path().filename());
+    return files;
+  };
+  CHECK(sources("") != sources("--batch-invariant"));
 }

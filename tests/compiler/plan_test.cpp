@@ -225,6 +225,19 @@ TEST_CASE("values that a kernel recomputes are among those it computes") {
   CHECK(plan.buckets[0].kernels[0].why.find("'y'") != std::string::npos);
 }
 
+TEST_CASE("rows with gaps are predicted as rows without") {
+  const auto text = [](const char* strides) {
+    return fmt::format(
+        "chain c(input x: bf16[64, 4096]{}, weight w: bf16[4096, 4096]) {{\n"
+        "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }}",
+        strides);
+  };
+  const Plan rows = planned(verified(text("")));
+  const Plan slice = planned(verified(text(" strides[1048576, 1]")));
+  CHECK(slice.roofline_us == rows.roofline_us);
+  CHECK(slice.buckets[0].kernels[0].predicted.us == rows.buckets[0].kernels[0].predicted.us);
+}
+
 TEST_CASE("work beyond 64 bits is predicted, not overflown") {
   const Plan plan = planned(linear(4194304, 4194304, 8388608));
   CHECK(plan.buckets[0].kernels[0].predicted.flops == 0x1p68);

@@ -188,6 +188,24 @@ TEST_CASE("a cast of a dequantised weight is a matrix of values that are rounded
   }
 }
 
+TEST_CASE("traffic is that of runs in sectors, at most the span") {
+  const auto traffic = [](std::initializer_list<i64> sizes, std::initializer_list<i64> strides) {
+    TensorType type;
+    type.dtype = DType::kBF16;
+    for (const i64 size : sizes) type.shape.push_back({size, false});
+    type.strides.assign(strides);
+    return traffic_bytes(type);
+  };
+  CHECK(traffic({64, 4096}, {4096, 1}) == 64 * 8192);
+  CHECK(traffic({64, 4096}, {1 << 20, 1}) == 64 * 8192);
+  CHECK(traffic({4096, 64}, {1, 1 << 20}) == 64 * 8192);
+  CHECK(traffic({8, 20}, {1000, 1}) == 8 * 64);
+  CHECK(traffic({8, 20}, {24, 1}) == (7 * 24 + 20) * 2);
+  CHECK(traffic({64, 64}, {128, 2}) == (63 * 128 + 63 * 2 + 1) * 2);
+  CHECK(traffic({1 << 20, 16}, {0, 1}) == 32);
+  CHECK(traffic({4, 0}, {8, 1}) == 0);
+}
+
 TEST_CASE("the packed layout holds every element once") {
   for (const DType dtype : {DType::kI8, DType::kI4}) {
     TensorType type;

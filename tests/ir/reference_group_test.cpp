@@ -110,3 +110,26 @@ TEST_CASE("an elementwise value may say which group a row has") {
     }
   }
 }
+
+TEST_CASE("an operand by group that takes one by group itself: the group of a group") {
+  const auto chain = llvm::cantFail(verify(llvm::cantFail(
+      parse("chain c(input x: f32[8, 1], input ends: i32[3], input more: i32[2],\n"
+            "        weight s: f32[3], weight u: f32[2]) {\n"
+            "  v = mul(s @ \"p\", u @ \"f\") ragged p by more over f\n"
+            "  y = mul(x @ \"mn\", v @ \"e\") ragged m by ends over e\n  return y: f32\n}"))));
+  const std::vector<float> x(8, 1), s{10, 2, 3}, u{1, 100};
+  const std::vector<i32> ends{3, 5, 8}, more{1, 3}, fewer{1, 2};
+  for (const std::vector<i32>& groups : {more, fewer}) {
+    const ReferenceInputs inputs{{floats({8, 1}, x), tensor(DType::kI32, {3}, ends.data()),
+                                  tensor(DType::kI32, {2}, groups.data()), floats({3}, s),
+                                  floats({2}, u)}};
+    auto reference = Reference::create(chain, inputs);
+    REQUIRE(!!reference);
+    const auto got = reference->evaluate(1);
+    for (int m = 0; m < 8; ++m) {
+      const double last = groups[1] > 2 ? 300 : 0;  // a row of no group
+      CHECK(got[0][m].value == (m < 3 ? 10 : m < 5 ? 200 : last));
+      CHECK(reference->output_element(0, m).value == got[0][m].value);
+    }
+  }
+}

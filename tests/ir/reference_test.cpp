@@ -11,6 +11,7 @@
 #include "ir/random/fill.h"
 #include "ir/random/random.h"
 #include "ir/random/random_chain.h"
+#include "ir/reference/reference_accumulate.h"
 #include "ir/reference/reference_interval.h"
 #include "ir/text/text.h"
 #include "tests/support/float_kernel.h"
@@ -323,6 +324,30 @@ TEST_SUITE("ir") {
     CHECK(std::isinf(apply_op(Op::kDiv, {{1, 0}, {0.5, 1}}, {0, 0}).error));
     CHECK(apply_op(Op::kDiv, {{1, 0}, {0, 0}}, {0, 0}).value == kInf);
     CHECK(std::isnan(apply_op(Op::kMul, {{kInf, 0}, {0, 0}}, {0, 0}).value));
+  }
+
+  TEST_CASE("beside an infinity, what overflows in some order accepts any result") {
+    const auto of = [](std::initializer_list<double> terms, bool contracts) {
+      if (!contracts) {
+        double sum = 0, magnitudes = 0;
+        for (const double x : terms) {
+          sum += x;
+          if (std::isfinite(x)) magnitudes += std::fabs(x);
+        }
+        return sum_interval(sum, magnitudes, 0, static_cast<i64>(terms.size()), false);
+      }
+      Accumulator sum(SumRule::kTrueF32);
+      for (const double x : terms) sum.add({x, 0}, {1, 0});
+      return sum.result(false);
+    };
+    for (const bool contracts : {false, true}) {
+      CHECK(of({1, 2, -kInf}, contracts).value == -kInf);
+      CHECK(of({1, 2, -kInf}, contracts).error == 0);
+      CHECK(of({3e38, 1, -kInf, 5}, contracts).error == 0);
+      CHECK(std::isinf(of({3e38, 3e38, -kInf, 1}, contracts).error));
+      CHECK(std::isinf(of({-kInf, 3e38, 1, 3e38}, contracts).error));
+      CHECK(std::isnan(of({kInf, 3e38, -kInf, 3e38}, contracts).value));
+    }
   }
 
   TEST_CASE("the largest finite operands overflow to infinity, or to any result") {

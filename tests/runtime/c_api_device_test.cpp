@@ -17,9 +17,10 @@ namespace {
 
 int streams = 0;
 int synchronized = 0;
+int waits = 0;  // for all work
 
 ScopedDriver driver_with_streams() {
-  streams = synchronized = 0;
+  streams = synchronized = waits = 0;
   Api api = fake_api();
   api.stream_create = [](catenary::cuda::Stream* stream, unsigned flags) {
     ++streams;
@@ -28,6 +29,7 @@ ScopedDriver driver_with_streams() {
   };
   api.stream_destroy = [](catenary::cuda::Stream) { return --streams, 0; };
   api.stream_synchronize = [](catenary::cuda::Stream) { return ++synchronized, 0; };
+  api.ctx_synchronize = [] { return ++waits, 0; };
   auto driver = ScopedDriver::over(api);
   REQUIRE(static_cast<bool>(driver));
   return std::move(*driver);
@@ -59,6 +61,9 @@ TEST_CASE("a buffer has a copy of its data and is freed once") {
     std::vector<float> back(3);
     other.download(back.data());
     CHECK(back == data);
+    // The upload is complete for every stream, and the download waits for all work.
+    CHECK(synchronized == 1);
+    CHECK(waits == 1);
   }
   CHECK(fake().allocated == 0);
   // Every call ran in the primary context of its device and restored the previous one.

@@ -139,17 +139,24 @@ class ChainFunction:
                 number(value, f"scalar {i}")
             raise
 
-    def accumulating(self, tensors: Sequence[torch.Tensor], weights: Sequence[str]) -> Any:
+    def accumulating(self, tensors: Sequence[torch.Tensor], weights: Sequence[str],
+                     parameters: Sequence[torch.Tensor] | None = None) -> Any:  # fmt: skip
         """The outputs; the backward adds the gradients of `weights` to their `main_grad` (f32), as Megatron-LM and
-        TransformerEngine do: see docs/pytorch.md."""
+        TransformerEngine do: see docs/pytorch.md. `parameters`: what autocast made the tensors of."""
         wanted = tuple(name for name, tensor in zip(self._names, tensors, strict=False) if tensor.requires_grad)
-        fused = {name: tensors[self._names.index(name)] for name in weights if name in wanted}
+        given = tensors if parameters is None else parameters
+        fused = {name: given[self._names.index(name)] for name in weights if name in wanted}
         if operators.in_functorch():
             from catenary.torch.transforms import refuse_fused
 
             refuse_fused(tensors)
         if not fused or not torch.is_grad_enabled():
             return self(*tensors)
+        if len({id(weight) for weight in fused.values()}) < len(fused):
+            raise ArgumentError(
+                f"{', '.join(fused)} are one tensor, and each gradient overwrites its main_grad: pass two tensors, or "
+                "leave out fuse_wgrad_accumulation"
+            )
         overwrite = [bool(getattr(weight, "overwrite_main_grad", False)) for weight in fused.values()]
         if any(overwrite) and not all(overwrite):
             raise ArgumentError(
@@ -375,7 +382,10 @@ def backward(training: Training, saved: Sequence[Any], gradients: Sequence[Any],
             results.append(_fused_result(fused[training.names[index]]))
         else:
             gradient = values[place]
-            results.append(gradient if gradient.shape == shapes[index] else gradient.reshape(shapes[index]))
+            shape = shapes[index]
+            if gradient.numel() != shape.numel():
+                gradient = gradient.sum_to_size(shape)  # the chain has one element for several
+            results.append(gradient if gradient.shape == shape else gradient.reshape(shape))
     return results
 
 
@@ -431,7 +441,8 @@ def _fused_result(weight: Any) -> torch.Tensor | None:
     return make(weight, requires_grad=False)
 
 
-_trainings: dict[int, Training] = {}  # by the key of the forward
+# By the key of the forward, which several sets of wanted gradients may have, and by that set.
+_trainings: dict[int, dict[tuple[bool, ...], Training]] = {}
 
 
 def graph_keys(function: ChainFunction, wanted: tuple[bool, ...]) -> tuple[int, int, int]:
@@ -446,7 +457,7 @@ def graph_keys(function: ChainFunction, wanted: tuple[bool, ...]) -> tuple[int, 
             f"chain '{function.form.name}' has {outputs} outputs with saved values, and a graph takes "
             f"{operators.MOST_OUTPUTS}: use recompute='all'"
         )
-    _trainings[training.forward.key] = training
+    _trainings.setdefault(training.forward.key, {})[tuple(wanted)] = training
     return training.forward.key, outputs, training.results
 
 
@@ -472,9 +483,18 @@ _train_operators = operators.train
 _run_operators = operators._run
 
 
+def _known_training(key: int, wanted: tuple[bool, ...]) -> Training:
+    """For these gradients, or for more: autograd drops what it does not want."""
+    known = _trainings[key]
+    found = known.get(wanted)
+    if found is None:
+        found = next(t for w, t in known.items() if all(has or not want for has, want in zip(w, wanted, strict=True)))
+    return found
+
+
 def _setup_context(ctx, inputs, output):
     tensors, key, scalars = inputs
-    training = _trainings[key]
+    training = _known_training(key, tuple(tensor.requires_grad for tensor in tensors))
     outputs = output if isinstance(output, tuple) else (output,)
     ctx.training, ctx.scalars = training, scalars
     ctx.shapes = [tensor.shape for tensor in tensors]

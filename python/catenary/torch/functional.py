@@ -187,7 +187,7 @@ def _call(name: Name, tensors: tuple[Tensor, ...], fused: tuple[str, ...] = ()) 
             if output is not None:
                 return output
     if type(tensors[1]) not in PLAIN and is_distributed(tensors) and name[0] in _BY_LAYER:
-        return _sharded(name, tensors)
+        return _sharded(name, tensors, fused)
     if _is_compiling():
         return _between_graphs(name, tensors, fused) if fused and _is_grad_enabled() else _traced(name, tensors)
     if not fused and not _autocast():
@@ -204,7 +204,7 @@ def _call(name: Name, tensors: tuple[Tensor, ...], fused: tuple[str, ...] = ()) 
             training = _trainings.get((name, dtype, *[tensor.requires_grad for tensor in tensors]))
             if training is not None:
                 return apply(training, tensors, (), None)
-    return _any_call(name, _cast(tensors), fused)
+    return _any_call(name, _cast(tensors), fused, tensors)
 
 
 def _key_of(name: Name, dtype: torch.dtype) -> int:
@@ -216,9 +216,13 @@ _PAIR = (torch.bfloat16, torch.float16)
 _BY_LAYER = ("linear", "glu", "glu_mlp")  # they know more than the operators: which part of a bias is added where
 
 
-def _sharded(name: Name, tensors: tuple[Tensor, ...]) -> Tensor:
+def _sharded(name: Name, tensors: tuple[Tensor, ...], fused: tuple[str, ...]) -> Tensor:
     from catenary.torch.sharding import sharded_call
 
+    if fused and _is_grad_enabled():
+        raise ArgumentError(
+            "fuse_wgrad_accumulation takes no DTensors: leave it out, or call to_local() on the weights and set main_grad"
+        )
     kind, *_, chosen, recompute = name
 
     def local(parts: tuple[Tensor, ...], activation: str | None) -> Tensor:
@@ -258,7 +262,9 @@ def _transformed(name: Name, *tensors: Tensor) -> Tensor:
     return _any_call(name, tensors, ())
 
 
-def _any_call(name: Name, tensors: tuple[Tensor, ...], fused: tuple[str, ...]) -> Tensor:
+def _any_call(name: Name, tensors: tuple[Tensor, ...], fused: tuple[str, ...],
+              parameters: tuple[Tensor, ...] | None = None) -> Tensor:  # fmt: skip
+    """`parameters`: what autocast made the tensors of."""
     dtype = tensors[0].dtype
     exact = dtype == torch.float32 and _exact_f32()
     function = _functions.get((name, dtype, exact))
@@ -267,7 +273,7 @@ def _any_call(name: Name, tensors: tuple[Tensor, ...], fused: tuple[str, ...]) -
         if dtype in _PAIR:
             _keys[name] = tuple(function.form.key if each == dtype else _key_of(name, each) for each in _PAIR)
     if fused:
-        return function.accumulating(tensors, fused)
+        return function.accumulating(tensors, fused, parameters)
     if dtype != torch.float32 and torch.is_grad_enabled() and _needs_gradient(tensors):
         wanted = [tensor.requires_grad for tensor in tensors]
         _trainings[(name, dtype, *wanted)] = function.training_of(wanted)
@@ -275,7 +281,7 @@ def _any_call(name: Name, tensors: tuple[Tensor, ...], fused: tuple[str, ...]) -
 
 
 def _accumulating_call(name: Name, tensors: tuple[Tensor, ...], fused: tuple[str, ...]) -> Tensor:
-    return _any_call(name, _cast(tensors), fused)
+    return _any_call(name, _cast(tensors), fused, tensors)
 
 
 _between_graphs = torch.compiler.disable(

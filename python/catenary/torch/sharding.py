@@ -55,7 +55,8 @@ def sharded_call(kind: str, tensors: Sequence[torch.Tensor], local: Callable[...
     result = DTensor.from_local(y, mesh, out, run_check=False)
     if summed and kind == "linear" and (len(tensors) > 2 or activation is not None):
         result = result.redistribute(mesh, [Replicate() if isinstance(p, Partial) else p for p in out])
-        result = result + tensors[2] if len(tensors) > 2 else result
+        # Under autocast the bias has another dtype.
+        result = result + tensors[2].to(result.dtype) if len(tensors) > 2 else result
         result = activate(result) if activation is not None else result
     return result.redistribute(mesh, [Replicate()] * mesh.ndim).to_local() if plain else result
 

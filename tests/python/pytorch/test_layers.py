@@ -232,6 +232,52 @@ def test_main_grad(device, near, hook):
     near(w.main_grad, v.grad)
 
 
+def test_main_grad_under_autocast(device, near):
+    w = torch.nn.Parameter(randn(device, 24, 16))
+    w.main_grad = torch.zeros(24, 16, device=device)
+    x = randn(device, 6, 16)
+    with torch.autocast(device.type, torch.bfloat16):
+        y = ct.linear(x, w, fuse_wgrad_accumulation=True)
+    y.sum().backward()
+    near(w.main_grad, x.double().sum(0).expand(24, 16), torch.bfloat16)
+
+
+def test_one_weight_twice_has_no_main_grad(device):
+    w = torch.nn.Parameter(randn(device, 24, 16))
+    w.main_grad = torch.zeros(24, 16, device=device)
+    with pytest.raises(ctn.ArgumentError, match="wg, wu are one tensor"):
+        ct.glu(randn(device, 6, 16), w, w, fuse_wgrad_accumulation=True)
+
+
+@pytest.mark.parametrize("frozen", [0, 1])
+def test_a_frozen_weight_beside_others_in_a_graph(device, near, frozen):
+    """Layers of one shape have one forward; each keeps the gradients that it wants."""
+    weights = [randn(device, 16, 16).requires_grad_(i != frozen) for i in range(2)]
+
+    def f(x, h):
+        return ct.linear(h, weights[0]) + ct.linear(x, weights[1])
+
+    x, h = randn(device, 4, 16).requires_grad_(), randn(device, 4, 16).requires_grad_()
+    got = torch.autograd.grad(f(x, h).sum(), [x, h, weights[1 - frozen]])
+    compiled = torch.compile(f, backend="aot_eager", fullgraph=True)
+    for one, other in zip(torch.autograd.grad(compiled(x, h).sum(), [x, h, weights[1 - frozen]]), got, strict=True):
+        near(one, other)
+
+
+def test_a_bias_of_one_element(device, near):
+    x, w, b = randn(device, 4, 8), randn(device, 6, 8), randn(device, 1).requires_grad_()
+    ct.linear(x, w, b).sum().backward()
+    near(b.grad, torch.full((1,), 24.0))
+
+
+def test_sizes_of_1_give_no_result_of_another_size(device):
+    x, b = randn(device, 1, 8), randn(device, 6)
+    with pytest.raises(Exception, match="dimension 1 of the result has size 6, and 1 in 'w'"):
+        ct.linear(x, randn(device, 1, 8), b)
+    with pytest.raises(Exception, match="pass tensors of equal sizes there"):
+        ct.glu(x, randn(device, 1, 8), randn(device, 6, 8))
+
+
 def test_autocast(device, near):
     x, w = randn(device, 4, 16), randn(device, 8, 16)
     with torch.autocast(device.type, torch.bfloat16):

@@ -104,6 +104,12 @@ def refusals(rank, size):
         ct.glu(place(x, Replicate()), place(w, Shard(0)), place(u, Replicate()))
     with pytest.raises(Exception, match="shard its weights by columns"):
         ct.glu(place(x, Replicate()), place(w, Shard(1)), place(u, Shard(1)))
+    with pytest.raises(Exception, match="fuse_wgrad_accumulation takes no DTensors"):
+        ct.linear(place(x, Replicate()), place(w, Shard(0)).requires_grad_(), fuse_wgrad_accumulation=True)
+    # Under autocast the sum and the bias have the dtype of autocast.
+    with torch.autocast("cpu", torch.bfloat16):
+        y = ct.linear(place(x, Shard(1)), place(w, Shard(1)), place(torch.randn(6), Replicate()))
+    assert y.dtype == torch.bfloat16
     batch = ct.linear(place(x, Shard(0)), place(w, Replicate()))
     assert batch.placements == (Shard(0),)
     close(batch.full_tensor(), torch.nn.functional.linear(full(place(x, Shard(0))), full(place(w, Replicate()))))
