@@ -217,10 +217,11 @@ class SkinnyFamily final : public ContractionFamily {
     return c;
   }
 
-  // No other family forms X: there the refusal is the reason that a norm keeps its kernels.
+  // No other family forms X of a plain product: there the refusal is the reason that a norm keeps
+  // its kernels.
   Support supports(const ContractionProblem& p, const Target& target) const override {
     Support support = refusal(p, target);
-    support.silent = support.silent && !p.forms_a();
+    support.silent = support.silent && (!p.forms_a() || p.is_dequantised());
     return support;
   }
 

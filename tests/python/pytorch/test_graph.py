@@ -77,7 +77,7 @@ def test_a_backward_region_reads_what_the_forward_saved(device):
         assert (a.grad - b.grad).abs().max() <= 0.03 * b.grad.abs().max()
     (chain,) = [d.chain for d in taken() if "sigmoid(" in d.chain and "contract" in d.chain]
     assert "f32[" not in chain, chain
-    assert chain[chain.index("return"):].count("bf16") == 2, chain
+    assert chain[chain.index("return") :].count("bf16") == 2, chain
 
 
 def test_experts_train_in_a_compiled_graph():
@@ -99,6 +99,7 @@ def test_what_is_computed_from_more_bytes_is_read(device):
     def function(x, w, a, b):
         c = a * b
         return F.linear(x, w) * c, c.sum()
+
     with torch.no_grad():
         compiled(function)(*tensors)
     (chain,) = [d.chain for d in taken()]
@@ -218,52 +219,6 @@ def test_dynamic_batch(device, near):
             torch._dynamo.mark_dynamic(x, 0)
             near(fast(x), F.gelu(F.linear(x.double(), layer.weight.double(), layer.bias.double())) * 2)
     assert len(ct.decisions) == 1 and "[M in " in taken()[0].chain
-
-
-def row_product(x, w):
-    """Inductor's form of x w^T for one row."""
-    return (x.float().unsqueeze(2) * w.t().float().unsqueeze(0)).sum(dim=1).to(w.dtype)
-
-
-def grouped_row_product(x, w):
-    return (x.float().unsqueeze(-1) * w.transpose(1, 2).float().unsqueeze(1)).sum(dim=2).to(w.dtype)
-
-
-ROWS = {
-    "one row": (row_product, [(1, 64), (32, 64)]),
-    "one row of groups": (grouped_row_product, [(4, 1, 64), (4, 32, 64)]),
-}
-
-
-@pytest.mark.parametrize("name", ROWS)
-@pytest.mark.parametrize("narrow_left", [True, False])
-def test_sums_of_one_row_are_products(name, narrow_left, near):
-    function, shapes = ROWS[name]
-    x, w = (torch.randn(*shape).bfloat16() for shape in shapes)
-    x = x if narrow_left else x.float()
-    call = compiled(lambda x, w: F.silu(function(x, w).float()))
-    with torch.no_grad():
-        near(call(x, w), F.silu(function(x.bfloat16(), w).float()), torch.bfloat16)
-    assert len(taken()) == 1 and " silu(" in taken()[0].chain
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_sums_that_no_region_takes_are_put_back(name):
-    function, shapes = ROWS[name]
-    x, w = (torch.randn(*shape).bfloat16() for shape in shapes)
-    graphs = []
-    before = CatenaryPass(accept="faster")
-
-    class Both(CatenaryPass):
-        def __call__(self, graph):
-            graphs.append([node.target for node in graph.nodes])
-            before(graph)
-            graphs.append([node.target for node in graph.nodes])
-
-    with torch.no_grad(), torch._inductor.config.patch(post_grad_custom_pre_pass=Both(), fx_graph_cache=False):
-        torch.compile(function, fullgraph=True)(x, w)
-    assert len(ct.decisions) == 1 and not taken()
-    assert sorted(map(str, graphs[0])) == sorted(map(str, graphs[1])) and torch.ops.aten.sum.dim_IntList in graphs[1]
 
 
 def test_the_cpu_is_left_to_inductor(near):

@@ -175,7 +175,7 @@ def test_sums_are_left_where_they_are_faster(rows, monkeypatch, near):
     monkeypatch.setattr(graph_pass, "_on_host", lambda device: False)
     monkeypatch.setattr(cost, "predicted_us", lambda text, target: 10.0)
     x, w = weights((rows, WIDTH), (WIDTH, WIDTH))
-    got, (before, after) = run(F.linear, x, w, accept="faster")
+    got, (_, after) = run(F.linear, x, w, accept="faster")
     near(got, F.linear(x, w), torch.bfloat16)
     assert [d.taken for d in ct.decisions] == [rows == 2]
     assert ct.decisions[0].replaced_us == pytest.approx(10 * (cost.ROW_SUM if rows == 1 else cost.peer_ratio(2)))
@@ -208,3 +208,67 @@ def test_a_sum_is_put_back_between_regions(near):
     for a, b in zip(got, function(x, *w), strict=True):
         near(a, b, torch.bfloat16)
     assert after.count(aten.sum.dim_IntList) == 1 and aten.mm.default not in after and len(taken()) == 2
+
+
+PRODUCTS = {
+    "one row": (lambda x, w: x @ w.t(), [(1, 64), (32, 64)]),
+    "one row of groups": (lambda x, w: x @ w.transpose(1, 2), [(4, 1, 64), (4, 32, 64)]),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("dropped", [False, True])
+def test_sums_of_one_row_are_products(name, dropped, near):
+    """`dropped`: Inductor drops the rounding of the left operand, which it widens at once."""
+    product, shapes = PRODUCTS[name]
+    x, w = (torch.randn(*shape).bfloat16() for shape in shapes)
+    x = x.float() if dropped else x
+    function = lambda x, w: F.silu(product((x * 2).to(w.dtype), w).float())
+    near(run(function, x, w)[0], function(x, w), torch.bfloat16)
+    assert len(taken()) == 1 and " silu(" in taken()[0].chain and "bf16[" in taken()[0].chain
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_sums_that_no_region_takes_are_put_back(name):
+    product, shapes = PRODUCTS[name]
+    _, (before, after) = run(product, *(torch.randn(*shape).bfloat16() for shape in shapes), accept="faster")
+    assert len(ct.decisions) == 1 and not taken()
+    assert sorted(map(str, before)) == sorted(map(str, after)) and aten.sum.dim_IntList in after
+
+
+def written_out(x, w):
+    return (x.unsqueeze(2) * w.float().unsqueeze(0)).sum(1)
+
+
+SUMS = {
+    "x is f32": (written_out, [torch.float32, torch.bfloat16], 0),
+    "the result is f32": (written_out, [torch.bfloat16, torch.bfloat16], 0),
+    "both are f32": (written_out, [torch.float32, torch.float32], 0),
+    "a product of f32": (lambda x, w: x @ w.float(), [torch.float32, torch.bfloat16], 0),
+    "a product of f32 that was widened": (lambda x, w: x.float() @ w.float(), [torch.bfloat16, torch.bfloat16], 0),
+    "a product of two f32": (lambda x, w: x @ w, [torch.float32, torch.float32], 1),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_of_f32_are_not_rounded(name, near):
+    """The second sum reads the first one's result, which a region of each would store."""
+    function, (of_x, of_w), products = SUMS[name]
+    x, w, v = torch.randn(1, WIDTH).to(of_x), *((torch.randn(WIDTH, WIDTH) / 8).to(of_w) for _ in range(2))
+    got, _ = run(lambda x, w, v: (y := function(x, w), function(x, v) + y.cumsum(-1)), x, w, v)
+    first, second = (x.double() @ t.double() for t in (w, v))
+    for a, b in zip(got, (first, second + first.cumsum(-1)), strict=True):
+        near(a, b)
+    assert bool(taken()) == bool(products), [str(d) for d in ct.decisions]
+
+
+def test_a_weight_of_products_in_bf16_and_in_f32(near):
+    """In a graph for training, both read one widened weight."""
+    x, y, w = torch.randn(1, WIDTH).bfloat16(), torch.randn(1, WIDTH), torch.randn(WIDTH, WIDTH).bfloat16()
+    function = lambda x, y, w: (x @ w, y @ w.float())
+    before = CatenaryPass(accept="always")
+    with torch._inductor.config.patch(post_grad_custom_pre_pass=before, fx_graph_cache=False):
+        got = torch.compile(function, fullgraph=True)(x, y, w.requires_grad_())
+    near(got[0], x.double() @ w.double(), torch.bfloat16)
+    near(got[1], y.double() @ w.double())
+    assert len(taken()) == 1, [str(d) for d in ct.decisions]

@@ -280,10 +280,10 @@ class _Run:
         try:
             lowered = lower(region, region.outputs())
             text = lowered.chain.text
+            static = lower(region, region.outputs(), static=True).chain.text if lowered.symbolic else text
         except (Mismatch, Error) as error:
             reason = str(error) or "its dimensions, strides or symbols are not those of one chain"
             return decide(False, reason), None
-        static = lower(region, region.outputs(), static=True).chain.text if lowered.symbolic else text
         ours = cost.predicted_us(static, target)
         if ours == float("inf"):
             return decide(False, f"no kernel for {target} has the chain", text=text), None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from catenary import ops
 from catenary.chain import Chain, Tensor, elementwise
 from catenary.operand import symbol
 from catenary.torch import operators
-from catenary.torch.graph.axes import Dims, Mismatch, hint, same
+from catenary.torch.graph.axes import Dims, Mismatch, elements, hint, same
 from catenary.torch.graph.expression import Expression, make
 from catenary.torch.graph.region import Product, Region, RowNorm, origin
 from catenary.torch.graph.row_form import RowForm
@@ -71,7 +72,7 @@ class _Lowering:
         self.units: set[int] = set()  # axes of size 1, which products keep
         self.unit_axes: dict[str, int] = {}
         self.norms: dict[int, tuple[Tensor, Tensor | None, str]] = {}  # left operand, scale and labels of its rows
-        self.stored = {id(region.values[node]): node for node in self.outputs}
+        self.stored = self._stored_dtypes()
 
     def run(self) -> Lowered:
         vectors = [vector for norm in self.region.norms for vector in norm.vectors]
@@ -88,7 +89,29 @@ class _Lowering:
         self.products = {i: self._contract(self.region.products[i], *parts) for i, parts in operands.items()}
         for node in self.outputs:
             self._output(node)
+        self._check_sizes()
         return Lowered(self.chain, self.arguments, self.outputs, self.orders, self.symbol is not None)
+
+    def _stored_dtypes(self) -> dict[int, torch.dtype]:
+        """By value, the dtype of its first node, where that is stored and not f32. Other nodes of the value are copies:
+        one that rounds an f32 value changes nothing for what reads the value."""
+        first: dict[int, Node] = {}
+        for node, value in self.region.values.items():
+            first.setdefault(id(value), node)
+        found = {}
+        for node in self.outputs:
+            values = (first[id(self.region.values[node])].meta["val"], node.meta["val"])
+            dtypes = {value.dtype for value in values if isinstance(value, torch.Tensor)}
+            if len(dtypes) == 1 and torch.float32 not in dtypes:
+                found[id(self.region.values[node])] = dtypes.pop()
+        return found
+
+    def _check_sizes(self) -> None:
+        """Raises Mismatch where an output of the chain has not as many elements as its node, which no view can mend."""
+        for operand, node in zip(self.chain.outputs, self.outputs, strict=True):
+            sizes = operand.shape_for(0 if self.symbol is None else hint(self.symbol))
+            if math.prod(sizes) != elements(node.meta["val"]):
+                raise Mismatch
 
     def _find_symbol(self) -> None:
         """The outermost axis of the rows is the chain's symbol, if its size is symbolic. Other symbolic sizes are the
@@ -145,6 +168,9 @@ class _Lowering:
             for size, stride in reversed(parts):
                 sizes.append(size)
                 strides.append(stride)
+        taken = value.shape if columns is None else (*value.shape[:-1], columns[1] - columns[0])
+        if math.prod(map(hint, sizes)) != math.prod(map(hint, taken)):
+            raise Mismatch
         if not _equal_shapes(value.shape, sizes):
             _static_sizes(sizes)
         name = operators.NAMES[value.dtype]
@@ -252,15 +278,9 @@ class _Lowering:
             value = tensor.labeled(labels)
         else:
             value = self._elementwise(e)
-        node = self.stored.get(id(e))
-        if (
-            node is not None
-            and isinstance(node.meta["val"], torch.Tensor)
-            and node.meta["val"].dtype != torch.float32
-            and e[0] != "input"
-        ):
-            # What is also stored is read as it is stored.
-            value = ops.cast(value, operators.NAMES[node.meta["val"].dtype])
+        dtype = self.stored.get(id(e))
+        if dtype is not None and e[0] != "input":  # what is also stored is read as it is stored
+            value = ops.cast(value, operators.NAMES[dtype]).labeled(value.labels)
         self.made[id(e)] = value
         return value
 
@@ -268,13 +288,23 @@ class _Lowering:
         op, operands = e[0], list(e[1:])
         numbers: list[float] = []
         if op == "cast":
-            return ops.cast(self._value(operands[0]), operands[1])
+            value: Any = self._value(operands[0])
+            return ops.cast(value, operands[1]).labeled(value.labels)
         if op in ("clamp", "pow"):
             operands, numbers = operands[:1], [float(n) for n in operands[1:]]
         values = [self._value(operand) for operand in operands]
-        if not any(isinstance(value, Tensor) for value in values):
+        labels = self._joint_labels([value.labels for value in values if isinstance(value, Tensor)])
+        return elementwise(op, *values, attributes=numbers).labeled(labels)
+
+    def _joint_labels(self, operands: Sequence[str]) -> str:
+        """The labels of an elementwise result: those of its first operand of full rank. Without labels it would be
+        aligned by its last dimensions. An operand by the group of a row has a letter that the result has not."""
+        grouped = [p.group for p in self.region.products if p.group is not None]
+        groups = {self.letters.get(axis) for axis in self.axes.flat(grouped)}
+        result = max([o for o in operands if groups.isdisjoint(o)] or operands, key=len, default=None)
+        if result is None or any(set(labels) - {*result, *groups} for labels in operands):
             raise Mismatch
-        return elementwise(op, *values, attributes=numbers)
+        return result
 
     def _output(self, node: Node) -> None:
         meta = node.meta["val"]
@@ -286,7 +316,8 @@ class _Lowering:
             raise Mismatch
         if not _dense(meta):
             raise Mismatch
-        order = self._own_labels(self.region.values[node])
+        axis_of = {letter: axis for axis, letter in self.letters.items()}
+        own = [axis_of[letter] for letter in value.labels]
         wanted = [axis for dim in dims for axis in dim]
         strides: dict[int, int] = {}
         for dim, axes in enumerate(dims):
@@ -294,35 +325,16 @@ class _Lowering:
             for axis in reversed(axes):
                 strides[axis] = step
                 step *= hint(self.axes.size(axis))
-        own = [axis for axis in order if axis in strides or axis in self.units]
         units = [axis for axis in own if axis in self.units]
         if sorted(own) != sorted([*units, *wanted]):
             raise Mismatch
-        elements = max([strides[axis] * hint(self.axes.size(axis)) for axis in wanted], default=1)
-        self.chain.output(value, operators.NAMES[meta.dtype], [strides.get(axis, elements) for axis in own])
+        end = max([strides[axis] * hint(self.axes.size(axis)) for axis in wanted], default=1)
+        self.chain.output(value, operators.NAMES[meta.dtype], [strides.get(axis, end) for axis in own])
         kept = [axis for axis in own if axis not in units]
         permuted = own if kept == wanted else [*units, *wanted]
         if not _equal_shapes([self.axes.size(axis) for axis in permuted], meta.shape):
             _static_sizes(meta.shape)
         self.orders.append((own, permuted))
-
-    def _own_labels(self, e: Expression) -> list[int]:
-        """The axes of a value in the order of its dimensions: those of its first operand of full rank with labels."""
-        full = max((len(labels) for _, labels in [*self.products.values(), *self.reads.values()]), default=0)
-        axis_of = {letter: axis for axis, letter in self.letters.items()}
-
-        def find(x: Expression) -> str | None:
-            if not isinstance(x, tuple):
-                return None
-            if x[0] in ("product", "input"):
-                labels = (self.products if x[0] == "product" else self.reads)[x[1]][1]
-                return labels if len(labels) == full or x[0] == "product" else None
-            return next((found for operand in x[1:] if (found := find(operand)) is not None), None)
-
-        labels = find(e)
-        if labels is None:
-            raise Mismatch
-        return [axis_of[letter] for letter in labels]
 
 
 def _follows(value: torch.Tensor, dims: Dims, a: int, b: int) -> bool:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of one row or one column. Where Inductor tunes by coordinate descent (mode "max-autotune"), it writes them
 as a multiplication and a sum in f32 (`torch/_inductor/decomposition.py`, mm and bmm). The pass sees products instead. A
-product that no region takes becomes the sum again."""
+product that no region takes becomes the sum again. Other sums are left: what they are of, and their results, may be
+f32 that no product rounds."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from torch.fx import Graph, Node
 from catenary.torch.graph.table import FLOATS, aten, prims
 
 _convert = prims.convert_element_type.default
+_DECOMPOSED = ("aten.mm.default", "aten.bmm.default")
 _FORMS = (aten.mm.default, aten.bmm.default, aten.mul.Tensor, aten.sum.dim_IntList, aten.unsqueeze.default, _convert)
 
 
@@ -49,7 +51,7 @@ class RowProducts:
             return None
         left, right = (_narrow(node) for node in operands)
         dtype = right.meta["val"].dtype
-        if dtype not in FLOATS:
+        if dtype not in FLOATS or (dtype != torch.float32 and left.meta["val"].dtype not in (dtype, torch.float32)):
             return None
         target = aten.mm.default if total.meta["val"].dim() == 2 else aten.bmm.default
         with self._graph.inserting_before(total):
@@ -117,8 +119,11 @@ class RowProducts:
 
 
 def _operands(total: Node) -> tuple[Node, Node] | None:
-    """[.., 1 or M, K] and [.., K, N or 1] of sum(left[.., K, 1] * right[.., 1, K, N]) over K; None: another node."""
+    """[.., 1 or M, K] and [.., K, N or 1] of sum(left[.., K, 1] * right[.., 1, K, N]) over K, in place of a product;
+    None: another node."""
     if total.target is not aten.sum.dim_IntList or len(total.args) != 2 or total.kwargs:
+        return None
+    if not _is_decomposed(total):
         return None
     product = total.args[0]
     if product.target is not aten.mul.Tensor or not all(isinstance(a, Node) for a in product.args):
@@ -132,11 +137,23 @@ def _operands(total: Node) -> tuple[Node, Node] | None:
         return None
     left, right = (a.args[0] for a in product.args)
     m, n = left.meta["val"].shape[-2], right.meta["val"].shape[-1]
+    widened = [_is_widened(node) for node in (left, right)]
+    if not all(widened) and any(node.target is _convert for node in (left, right)):
+        return None  # a product of f32, whose sum widens as it reads
     return (left, right) if m == 1 or n == 1 else None
 
 
 def _narrow(node: Node) -> Node:
     """What was widened to f32, else the node itself."""
-    if node.target is _convert and node.args[1] == torch.float32:
-        return node.args[0]
-    return node
+    return node.args[0] if _is_widened(node) else node
+
+
+def _is_widened(node: Node) -> bool:
+    """Whether Inductor widens an operand of a product to f32, which it does to those of bf16 and f16 only. One whose
+    rounding it dropped is f32 before that too."""
+    return _is_decomposed(node) and node.target is _convert and node.args[1] == torch.float32
+
+
+def _is_decomposed(node: Node) -> bool:
+    """Whether Inductor computes a part of a product by a node. Compared by name: graphs have copies of operators."""
+    return str(node.meta.get("original_aten")) in _DECOMPOSED

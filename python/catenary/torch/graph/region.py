@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from catenary.torch.graph.axes import Axes, Dims, Mismatch, same
 from catenary.torch.graph.expression import Expression, make
 from catenary.torch.graph.norm import Norm, Norms
 from catenary.torch.graph.repeat import compute_again, reads_less
-from catenary.torch.graph.scaled import SCALED, Scales, scales_of
+from catenary.torch.graph.scaled import SCALED, Scales, scale_reads, scales_of
 from catenary.torch.graph.table import POINTWISE, PRODUCTS, SPLITS, VIEWS, aten, is_float, is_quantised
 
 MOST_NODES = 64
@@ -85,6 +86,12 @@ class Region:
         """The nodes whose values are used outside. Of a view of a value, the value: views stay in the graph."""
         used = {self.base(node) for node in self.nodes if any(user not in self.nodes for user in node.users)}
         return [node for node in self.nodes if node in used]
+
+    def arguments(self) -> Iterator[Node | None]:
+        """The nodes whose values the operator of the region takes."""
+        for product in self.products:
+            yield from (product.left if product.norm is None else None, product.right, product.ends)
+        yield from (read.node for read in self.reads)
 
     def base(self, node: Node) -> Node:
         """The node of the region that a node is a view of, or the node."""
@@ -236,14 +243,19 @@ class Grower:
         split, index = node.args
         source, sizes = split.args[0], split.args[1]
         dim = split.args[2] if len(split.args) > 2 else 0
+        if not all(isinstance(n, int) for n in (sizes if isinstance(sizes, (list, tuple)) else [sizes])):
+            raise Mismatch
         if isinstance(sizes, int):
             start, size = index * sizes, sizes
         else:
             start, size = sum(sizes[:index]), sizes[index]
         self._absorb_columns(region, node, source, dim, start, start + size)
 
-    def _absorb_columns(self, region: Region, node: Node, whole: Node, dim: int, start: int, end: int | None) -> None:
-        """Columns of a product: a product of these columns of its right operand."""
+    def _absorb_columns(self, region: Region, node: Node, whole: Node, dim: int, start: Any, end: Any) -> None:
+        """Columns of a product: a product of these columns of its right operand. A start or end that is symbolic is a
+        node."""
+        if isinstance(start, Node) or isinstance(end, Node):
+            raise Mismatch
         source = whole
         while source in region.nodes and source.target in VIEWS:
             source = source.args[0]
@@ -256,7 +268,9 @@ class Grower:
         width = region.axes.flat((product.width,))
         if region.axes.dims(region.dims[whole])[dim] != width or len(width) != 1:
             raise Mismatch
-        end = shape[dim] if end is None else min(end, shape[dim])
+        start, end, _ = slice(start, end).indices(shape[dim])
+        if start >= end:
+            raise Mismatch
         axis = region.axes.add(end - start)
         sliced = replace(product, width=axis, columns=(start, end))
         dims = [(axis,) if d == dim else axes for d, axes in enumerate(region.axes.dims(region.dims[whole]))]
@@ -325,6 +339,7 @@ class Grower:
         computed = operand.op == "call_function" and operand.target in POINTWISE and operand not in self.claimed
         if (
             computed
+            and all(read.node is not operand for read in region.reads)
             and set(operand.users) <= {node, *region.nodes}
             and all(is_float(n) for n in operand.all_input_nodes)
         ):
@@ -342,6 +357,8 @@ class Grower:
         for i, read in enumerate(region.reads):
             if read.node is node and read.columns == columns and region.axes.dims(read.dims) == region.axes.dims(dims):
                 return make("input", i)
+        if region.products and node.meta["val"].device != region.products[0].node.meta["val"].device:
+            raise Mismatch  # a number on the CPU, which an operator does not take
         region.reads.append(Read(node, dims, columns))
         return make("input", len(region.reads) - 1)
 
@@ -405,7 +422,7 @@ class Grower:
         region.products.append(product)
         value = make("product", len(region.products) - 1)
         if product.scales is not None:
-            for scale, axes, columns in _scale_reads(product):
+            for scale, axes, columns in scale_reads(product):
                 value = make("mul", value, self._read(region, scale, axes, columns))
         if product.norm is not None and region.norms[product.norm].norm.scaled is not None:
             value = make("mul", value, make("norm", product.norm))
@@ -423,7 +440,9 @@ class Grower:
         region.values[node] = value
 
     def _convex(self, region: Region) -> bool:
-        """No path from the region leaves it and comes back."""
+        """No path from the region leaves it and comes back, and none of its nodes is an argument of its operator."""
+        if any(argument in region.nodes for argument in region.arguments()):
+            return False
         last = max(self.order[node] for node in region.nodes)
         below: set[Node] = set()
         queue = [user for node in region.nodes for user in node.users if user not in region.nodes]
@@ -447,26 +466,6 @@ class _Unclaimed(Grower):
 
 
 _NOTHING_CLAIMED = _Unclaimed()
-
-
-def _scale_reads(product: Product) -> list[tuple[Node, Dims, tuple[int, int] | None]]:
-    """The scales of a product, each at its dimensions, and the columns of it that are read."""
-    scales = product.scales
-    found: list[tuple[Node, Dims, tuple[int, int] | None]] = []
-    for node, along, axis in (
-        (scales.left, scales.left_by_rows, product.rows),
-        (scales.right, scales.right_by_columns, product.width),
-    ):
-        shape = node.meta["val"].shape
-        if node is scales.right and along and product.group is not None:
-            found.append((node, [(product.group,), (axis,)], product.columns))
-            continue
-        dims: Dims = [(axis,) if along and not same(n, 1) else () for n in shape]
-        columns = product.columns if node is scales.right and along else None
-        if columns is not None and not dims[-1]:  # only a last dimension is sliced
-            raise Mismatch
-        found.append((node, dims, columns))
-    return found
 
 
 def _plain(node: Node) -> bool:

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.fx import Node
 
-from catenary.torch.graph.axes import same
+from catenary.torch.graph.axes import Dims, Mismatch, same
 from catenary.torch.operators import FP8
+
+if TYPE_CHECKING:
+    from catenary.torch.graph.region import Product
 
 aten = torch.ops.aten
 
@@ -61,6 +64,26 @@ def scales_of(node: Node) -> Scales | str:
             return f"{who} has shape {list(value.shape)}: chains have scales per tensor and per row, not by blocks of k"
     return Scales(a, b, by_rows and not _is_one(a.meta["val"]), by_columns and not _is_one(b.meta["val"]),
                   given["bias"], given.get("offs"), bool(given["use_fast_accum"]))  # fmt: skip
+
+
+def scale_reads(product: Product) -> list[tuple[Node, Dims, tuple[int, int] | None]]:
+    """The scales of a product, each at its dimensions, and the columns of it that are read."""
+    scales = product.scales
+    found: list[tuple[Node, Dims, tuple[int, int] | None]] = []
+    for node, along, axis in (
+        (scales.left, scales.left_by_rows, product.rows),
+        (scales.right, scales.right_by_columns, product.width),
+    ):
+        shape = node.meta["val"].shape
+        if node is scales.right and along and product.group is not None:
+            found.append((node, [(product.group,), (axis,)], product.columns))
+            continue
+        dims: Dims = [(axis,) if along and not same(n, 1) else () for n in shape]
+        columns = product.columns if node is scales.right and along else None
+        if columns is not None and not dims[-1]:  # only a last dimension is sliced
+            raise Mismatch
+        found.append((node, dims, columns))
+    return found
 
 
 def _refused(node: Node, given: dict[str, Any], left: torch.Tensor, right: torch.Tensor, grouped: bool) -> str:
