@@ -458,8 +458,8 @@ CTN_API ctn_status ctn_device_is_simulator(int32_t* simulator);
 CTN_API ctn_status ctn_device_alloc(int32_t device, size_t bytes, void** address);
 CTN_API void ctn_device_free(int32_t device, void* address);
 
-/* Copy `bytes` bytes from host memory, and to it after all work of the device. A copy is complete
- * on return, for launches on any stream. */
+/* Copies of `bytes` bytes, complete on return for launches on any stream. A download waits for all
+ * work of the device, then copies to host memory. */
 CTN_API ctn_status ctn_device_upload(int32_t device, void* to, const void* from, size_t bytes);
 CTN_API ctn_status ctn_device_download(int32_t device, void* to, const void* from, size_t bytes);
 

@@ -253,16 +253,13 @@ inline Tensor elementwise(const char* op, std::initializer_list<Tensor> operands
                           std::initializer_list<double> attributes = {},
                           const std::string& name = "") {
   const std::vector<ctn_use> uses = detail::uses_of(operands);
-  int plain = 0, labeled = 0;  // labels may have a group, which is no dimension of the result
-  for (const Tensor& operand : operands) {
-    int& rank = operand.labels().empty() ? plain : labeled;
-    rank = operand.rank() > rank ? operand.rank() : rank;
-  }
+  int rank = 0;
+  for (const Tensor& operand : operands) rank = operand.rank() > rank ? operand.rank() : rank;
   ctn_chain* chain = operands.size() == 0 ? nullptr : operands.begin()->chain();
   ctn_value value = 0;
   check(ctn_chain_elementwise(chain, op, uses.data(), uses.size(), std::data(attributes),
                               attributes.size(), detail::name_or_null(name), &value));
-  return Tensor(chain, value, plain > 0 ? plain : labeled);
+  return Tensor(chain, value, rank);
 }
 
 namespace detail {

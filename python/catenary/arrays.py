@@ -78,7 +78,6 @@ def _reader(kind: type, array: Any, who: str) -> Callable[[Any, str, int | None]
 
 
 def _view_own(array: Array, who: str, stream: int | None) -> View:
-    array._wait(stream)
     return View(array.address, array.dtype, array.dtype.name, array.shape, array.strides, array.device, "", array)
 
 

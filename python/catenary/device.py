@@ -62,12 +62,31 @@ class Stream:
 LEGACY_STREAM = 1  # CU_STREAM_LEGACY, the same as null
 PER_THREAD_STREAM = 2  # CU_STREAM_PER_THREAD: one address, a stream of each thread
 
-StreamKey = tuple[int, int]
+StreamKey = tuple[int, object]
+
+
+class _Thread(threading.local):
+    """Of each thread, an object that stands for it: the number of a thread that has ended is given again."""
+
+    def __init__(self) -> None:
+        self.token = Token()
+
+
+class Token:
+    """Stands for a thread."""
+
+
+_thread = _Thread()
+
+
+def this_thread() -> Token:
+    """The object that stands for this thread, as long as it runs."""
+    return _thread.token
 
 
 def stream_key(stream: int | None) -> StreamKey:
     """Equal for two addresses of one stream."""
-    return (stream or LEGACY_STREAM, threading.get_ident() if stream == PER_THREAD_STREAM else 0)
+    return (stream or LEGACY_STREAM, this_thread() if stream == PER_THREAD_STREAM else None)
 
 
 class Memory:
@@ -97,7 +116,8 @@ class Memory:
     def wait(self) -> None:
         """Waits for all work of the device."""
         if self.bytes:
-            self.download(ctypes.addressof(ctypes.c_char()), 1)
+            byte = ctypes.c_char()  # lives until the copy has ended
+            self.download(ctypes.addressof(byte), 1)
 
 
 class Array:
@@ -152,6 +172,7 @@ class Array:
         host = empty_numpy(self.dtype, self.shape, self.strides)
         if self._memory.bytes:
             self._memory.download(view(host, "").address, self._memory.bytes)
+            self._written_on = None  # the copy waits for all work
         return host
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -23,10 +23,12 @@ from catenary.device import (
     Array,
     Memory,
     Stream,
+    Token,
     contiguous,
     is_simulator,
     span,
     stream_key,
+    this_thread,
 )
 from catenary.errors import ArgumentError, ArgumentTypeError, Handle, check, result
 from catenary.operand import Operand
@@ -125,14 +127,15 @@ class Executable:
         except TypeError as error:  # ctypes, before anything is launched
             raise ArgumentTypeError(f"a launch takes addresses as int and scalars as float: {error}") from None
 
-    def _workspace(self, stream: int, owner: Any = None) -> _Workspace:
-        key = stream_key(stream)
+    def _workspace(self, stream: int) -> _Workspace:
+        key = (stream, threading.get_ident() if stream == PER_THREAD_STREAM else 0)
         with self._workspaces_lock:
             if key not in self._workspaces:
                 self._workspaces[key] = _Workspace(self.device, self.workspace_bytes)
             found = self._workspaces[key]
-            found.take(_this_thread if stream == PER_THREAD_STREAM else owner)
-            return found
+        if stream == PER_THREAD_STREAM:
+            found.take(this_thread())
+        return found
 
     def _keep(self) -> None:
         self._kept[self._handle] = self._workspaces
@@ -168,31 +171,19 @@ class _Workspace:
     """The workspace of all launches on a stream. A thread that launches holds `turn`: the kernels of two launches would
     else mix on the stream."""
 
-    __slots__ = ("memory", "owner", "turn")
+    __slots__ = ("memory", "thread", "turn")
 
     def __init__(self, device: int, bytes: int):
         self.memory = Memory(device, bytes)
         self.turn = threading.Lock()
-        self.owner: weakref.ref | None = None
+        self.thread: weakref.ref[Token] | None = None
 
-    def take(self, owner: Any) -> None:
-        """For launches on the stream that object `owner` stands for. Another one has the address of a stream that is
-        gone, whose work may still run."""
-        if isinstance(owner, threading.local):
-            owner = owner.__dict__.setdefault("token", _Token())
-        if self.owner is not None and self.owner() is not owner:
+    def take(self, thread: Token) -> None:
+        """For launches on the default stream of a thread. Another thread had its number and has ended, and its work may
+        still run."""
+        if self.thread is not None and self.thread() is not thread:
             self.memory.wait()
-        try:
-            self.owner = weakref.ref(owner)
-        except TypeError:  # an address, or an object without weak references
-            self.owner = None
-
-
-class _Token:
-    """Stands for a thread."""
-
-
-_this_thread = threading.local()
+        self.thread = weakref.ref(thread)
 
 
 class _Call:
@@ -202,9 +193,8 @@ class _Call:
         self.executable = executable
         self.signature = signature = executable._signature
         self.out = out
-        self.stream_owner = stream
         self.stream_given = stream is not None
-        self.stream, self.waits = self._choose_stream([*tensors, *out])
+        self.stream, self.waits = self._choose_stream(stream, [*tensors, *out])
         self.views = [
             view(t, f"argument '{p.name}'", self.stream) for p, t in zip(signature.tensors, tensors, strict=True)
         ]
@@ -224,9 +214,9 @@ class _Call:
         self.turn: Any = contextlib.nullcontext()
         self.staged: list[tuple[View, Memory, bool]] = []  # host arrays, their copy, whether it is copied back
 
-    def _choose_stream(self, arrays: list[Any]) -> tuple[int, bool]:
+    def _choose_stream(self, given: Any, arrays: list[Any]) -> tuple[int, bool]:
         """The stream of the launch, and whether the call waits for it."""
-        pointer = stream_pointer(self.stream_owner)
+        pointer = stream_pointer(given)
         if pointer is not None:
             return pointer, False
         torch = _torch()
@@ -385,7 +375,7 @@ class _Call:
             memory = torch.empty(need, dtype=torch.uint8, device=torch.device("cuda", self.executable.device))
             self.staging = memory  # freed after the launch: the allocator orders its next use on the stream
             return memory.data_ptr()
-        kept = self.executable._workspace(stream, self.stream_owner)
+        kept = self.executable._workspace(stream)
         self.turn = kept.turn
         return kept.memory.address
 

@@ -170,22 +170,13 @@ def test_a_captured_launch_keeps_its_workspace():
     assert pointer in Handle.live
 
 
-def test_the_workspace_of_a_stream_that_is_gone_is_waited_for(engine, monkeypatch):
+def test_the_workspace_of_a_thread_that_has_ended_is_waited_for(engine, monkeypatch):
     run, waits = engine.prepare(make_experts()), []
-    arrays = [ctn.Array.of(a) for a in expert_arrays(run.chain)]
-    stream = ctn.Stream()
     monkeypatch.setattr(ctn.device.Memory, "wait", lambda self: waits.append(self))
-
-    class Another:  # of the same address
-        ptr = stream.pointer
-
-    for _ in range(2):
-        run(*arrays, stream=stream)
-    assert waits == []
-    another = Another()
-    for _ in range(2):
-        run(*arrays, stream=another)
-    assert waits == [run._workspaces[ctn.device.stream_key(stream.pointer)].memory]
+    monkeypatch.setattr("catenary.executable.threading.get_ident", lambda: 7)  # of both threads
+    for count in range(2):
+        (made,) = in_threads(1, lambda: [run._workspace(PER_THREAD_STREAM) for _ in range(2)])
+        assert made[0] is made[1] and waits == [made[0].memory] * count
 
 
 def test_a_workspace_on_another_device_is_refused(engine):
@@ -197,24 +188,28 @@ def test_a_workspace_on_another_device_is_refused(engine):
         run(*expert_arrays(run.chain), workspace=array)
 
 
-def test_an_array_is_waited_for_on_other_streams_only(engine, linear_chain, monkeypatch):
+def test_an_array_is_waited_for_unless_its_reader_is_on_its_stream(engine, linear_chain, monkeypatch):
     layer = engine.prepare(linear_chain)
     x, w, b = (ctn.Array.of(a) for a in data(linear_chain))
-    chain = ctn.Chain("twice")
-    chain.output(ctn.mul(chain.input("y", "f32", (16, 32)), 2.0), "f32")
-    twice, waits = engine.prepare(chain), []
-    monkeypatch.setattr(ctn.device.Memory, "wait", lambda self: waits.append(self))
+    waits, plain = [], ctn.device.Memory.wait
+
+    def wait(memory):
+        waits.append(memory)
+        plain(memory)
+
+    monkeypatch.setattr(ctn.device.Memory, "wait", wait)
     stream, other = ctn.Stream(), ctn.Stream()
     y = layer(x, w, b, stream=stream)
-    z = twice(y, stream=stream)
+    y._wait(stream.pointer)
     assert waits == []
-    twice(y, stream=other)
+    y._wait(other.pointer)
     assert waits == [y._memory]
-    twice(y, stream=other)
+    y._wait(None)
     assert waits == [y._memory]
-    twice(z)  # on a stream of the library
-    assert waits == [y._memory, z._memory]
-    assert layer(x, w, b)._written_on is None  # the call has waited
+    y = layer(x, w, b, out=y, stream=stream)
+    np.testing.assert_array_equal(y.numpy(), layer(x, w, b).numpy())
+    assert y._written_on is None  # the copy has waited
+    assert layer(x, w, b)._written_on is None  # and so has the call
 
 
 def test_producers_of_arrays_make_them_ready_on_the_stream_of_the_launch(engine, linear_chain):

@@ -21,9 +21,8 @@ double stream_waits(const SkinnyConfig& c) {
 
 // The time that a norm or a gain adds to each round of CTAs. A warp forms, scales or squares its
 // rows of X after their load and before the MMAs. No other warp hides its instructions. A pass over
-// the rows also costs latencies (RESULTS skinny-123). MMAs add squares between those of W, for
-// whole column tiles: one for four elements of a lane, which issues in part of its time (not
-// measured).
+// the rows also costs latencies (RESULTS skinny-123). An MMA squares four elements of each lane, in
+// whole column tiles. It is counted as kSquared instructions for each of them: not measured.
 double norm_us(const SkinnyProblem& problem, const SkinnyConfig& c, const Target& target) {
   constexpr double kClocks = 2.3;  // of an instruction
   constexpr double kPass = 0.54;

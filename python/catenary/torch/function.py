@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 import threading
 from collections.abc import Sequence
@@ -383,7 +384,7 @@ def backward(training: Training, saved: Sequence[Any], gradients: Sequence[Any],
         else:
             gradient = values[place]
             shape = shapes[index]
-            if gradient.numel() != shape.numel():
+            if gradient.numel() != math.prod(shape):  # not shape.numel(): it makes a symbolic size a constant
                 gradient = gradient.sum_to_size(shape)  # the chain has one element for several
             results.append(gradient if gradient.shape == shape else gradient.reshape(shape))
     return results
@@ -486,10 +487,13 @@ _run_operators = operators._run
 def _known_training(key: int, wanted: tuple[bool, ...]) -> Training:
     """For these gradients, or for more: autograd drops what it does not want."""
     known = _trainings[key]
-    found = known.get(wanted)
-    if found is None:
-        found = next(t for w, t in known.items() if all(has or not want for has, want in zip(w, wanted, strict=True)))
-    return found
+    for some, training in known.items():
+        if all(has or not want for has, want in zip(some, wanted, strict=True)):
+            return training
+    made = next(iter(known.values())).function.training_of(wanted)
+    if made.forward.key != key:
+        raise ArgumentError(f"chain '{made.forward.name}' has no gradient for these tensors in this graph: trace it again")
+    return made
 
 
 def _setup_context(ctx, inputs, output):

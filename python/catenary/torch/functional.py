@@ -219,7 +219,7 @@ _BY_LAYER = ("linear", "glu", "glu_mlp")  # they know more than the operators: w
 def _sharded(name: Name, tensors: tuple[Tensor, ...], fused: tuple[str, ...]) -> Tensor:
     from catenary.torch.sharding import sharded_call
 
-    if fused and _is_grad_enabled():
+    if fused and _is_grad_enabled() and _needs_gradient(tensors[1:]):
         raise ArgumentError(
             "fuse_wgrad_accumulation takes no DTensors: leave it out, or call to_local() on the weights and set main_grad"
         )

@@ -264,6 +264,17 @@ def test_a_frozen_weight_beside_others_in_a_graph(device, near, frozen):
         near(one, other)
 
 
+def test_a_layer_that_trains_with_a_dynamic_size_is_traced_once(device):
+    w = randn(device, 16, 8).requires_grad_()
+    torch._dynamo.utils.counters.clear()
+    compiled = torch.compile(lambda x: ct.linear(x, w, None, "silu"), backend="aot_eager", fullgraph=True, dynamic=True)
+    for rows in (3, 4, 5, 6):
+        x = randn(device, rows, 8)
+        torch._dynamo.mark_dynamic(x, 0)
+        compiled(x).sum().backward()
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+
+
 def test_a_bias_of_one_element(device, near):
     x, w, b = randn(device, 4, 8), randn(device, 6, 8), randn(device, 1).requires_grad_()
     ct.linear(x, w, b).sum().backward()
