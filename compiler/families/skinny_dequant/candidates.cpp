@@ -30,17 +30,19 @@ int most_row_tiles(const SkinnyDequantConfig& c) {
 
 // Addresses, counters and the epilogue's operands take about 16 registers, and a fragment of q 16;
 // the rest are sums, in part twice, X of a chunk, and scales and zeros of two, as they are and
-// widened. Over ragged rows, what goes on from pass to pass. Compiled kernels take 21 fewer to 5
-// more.
+// widened. Over ragged rows, what goes on from pass to pass. With a norm, its sums; with a gain, a
+// fragment. Compiled kernels take 21 fewer to 5 more.
 int estimated_registers(const SkinnyDequantConfig& c) {
   const int columns = c.tile.columns / 8;
   const int numbers =
       c.runs() * 2 * (c.chunk_columns() / c.scaled_columns()) * (c.w.has_zero ? 2 : 1);
   const int x = c.chunk_blocks() * 2 * columns * 4;
   const int open = columns * c.runs() == 1 ? 8 : columns * 4;
-  const int squares = c.row_squares ? std::max(columns, 2) * 4 : 0;
-  return 16 + squares + c.runs() * columns * 6 + open + x + numbers * (c.has_row_scales() ? 1 : 5) +
-         16 + (c.has_groups() ? 32 : 0);
+  const int squares =
+      c.row_squares ? std::max(columns, 2) * 4 + (c.schedule.cluster_k > 1 ? 4 : 0) : 0;
+  const int gain = c.gain.used ? 4 : 0;
+  return 16 + squares + gain + c.runs() * columns * 6 + open + x +
+         numbers * (c.has_row_scales() ? 1 : 5) + 16 + (c.has_groups() ? 32 : 0);
 }
 
 // CTAs per SM; 0: the config does not fit.
