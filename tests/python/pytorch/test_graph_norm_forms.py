@@ -234,10 +234,12 @@ def test_training(near):
 
 
 def graph_of(function, *tensors):
-    """The graph that Inductor would have, of tensors without data: they are those of a GPU for the pass."""
-    graph = make_fx(
-        functionalize(function, remove="mutations"), tracing_mode="fake", decomposition_table=select_decomp_table()
-    )(*tensors).graph
+    """The graph that Inductor would have, of tensors without data: they are those of a GPU for the pass. torchao turns
+    coordinate descent on, which decomposes products of one row."""
+    with torch._inductor.config.patch(coordinate_descent_tuning=False):
+        graph = make_fx(
+            functionalize(function, remove="mutations"), tracing_mode="fake", decomposition_table=select_decomp_table()
+        )(*tensors).graph
     graph.eliminate_dead_code()
     return graph
 
