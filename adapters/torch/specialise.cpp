@@ -280,8 +280,8 @@ class FromTensors {
     return source.dim == 0 ? rows_ : given.sizes[source.dim + leading_.size() - 1];
   }
 
-  // An operand of size 1 takes the size of another one: then the size of an output may not be that
-  // of the parameter which gives it.
+  // An operand of size 1 takes the size of another one. Then an output may have another size than
+  // the parameter that its size is read from.
   Error check_sizes(const VerifiedChain& chain) const {
     for (size_t i = 0; i < form_.outputs.size(); ++i) {
       const TensorType type = with_symbol(chain.output_type(static_cast<int>(i)), rows_);

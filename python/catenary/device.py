@@ -66,21 +66,21 @@ StreamKey = tuple[int, object]
 
 
 class _Thread(threading.local):
-    """Of each thread, an object that stands for it: the number of a thread that has ended is given again."""
+    """The token of each thread: the number of a thread that has ended is given again."""
 
     def __init__(self) -> None:
         self.token = Token()
 
 
 class Token:
-    """Stands for a thread."""
+    """The identity of a thread."""
 
 
 _thread = _Thread()
 
 
 def this_thread() -> Token:
-    """The object that stands for this thread, as long as it runs."""
+    """The token of this thread."""
     return _thread.token
 
 

@@ -170,13 +170,15 @@ def test_a_captured_launch_keeps_its_workspace():
     assert pointer in Handle.live
 
 
-def test_the_workspace_of_a_thread_that_has_ended_is_waited_for(engine, monkeypatch):
-    run, waits = engine.prepare(make_experts()), []
+def test_the_workspace_of_a_thread_that_has_ended_is_waited_for(monkeypatch):
+    waits = []
     monkeypatch.setattr(ctn.device.Memory, "wait", lambda self: waits.append(self))
-    monkeypatch.setattr("catenary.executable.threading.get_ident", lambda: 7)  # of both threads
-    for count in range(2):
-        (made,) = in_threads(1, lambda: [run._workspace(PER_THREAD_STREAM) for _ in range(2)])
-        assert made[0] is made[1] and waits == [made[0].memory] * count
+    workspace = ctn.executable._Workspace(0, 64)
+    one, other = in_threads(2, ctn.device.this_thread)
+    assert one is not other
+    for thread, count in ((one, 0), (one, 0), (other, 1), (other, 1)):  # of one number
+        workspace.take(thread)
+        assert waits == [workspace.memory] * count
 
 
 def test_a_workspace_on_another_device_is_refused(engine):

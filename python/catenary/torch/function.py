@@ -21,6 +21,7 @@ from catenary.gradient import GradientOperand, gradient, recompute_kind
 from catenary.operand import Role
 from catenary.torch import operators
 from catenary.torch.kinds import refuse_other_tensors
+from catenary.torch.main_grad import fused_result, main_grad
 from catenary.torch.operators import PLAIN, Form, is_distributed
 
 _PARAMETERS = (Kind.input, Kind.weight)
@@ -380,7 +381,7 @@ def backward(training: Training, saved: Sequence[Any], gradients: Sequence[Any],
         if place is None:
             results.append(None)
         elif fused is not None and training.names[index] in fused:
-            results.append(_fused_result(fused[training.names[index]]))
+            results.append(fused_result(fused[training.names[index]]))
         else:
             gradient = values[place]
             shape = shapes[index]
@@ -419,27 +420,6 @@ def _run_step(step: Step, values: list[Any], scalars: Sequence[float], accumulat
         operators.run_out(step.form, inputs, outputs, numbers)
     for place, dims, output in zip(step.outputs, step.dims, outputs, strict=False):
         values[place] = output if dims is None else output.permute(*(dims.index(d) for d in sorted(dims)))
-
-
-def main_grad(weight: Any) -> torch.Tensor:
-    """The f32 tensor that a weight's gradient is added to: `weight.main_grad`, or what `weight.get_main_grad()`
-    returns."""
-    get = getattr(weight, "get_main_grad", None)
-    found = get() if get is not None else getattr(weight, "main_grad", None)
-    if found is None or found.dtype != torch.float32 or found.shape != weight.shape:
-        raise ArgumentError(
-            "the weight has no main_grad of f32 and its own shape: set it, or leave out fused gradients"
-        )
-    return found
-
-
-def _fused_result(weight: Any) -> torch.Tensor | None:
-    """What autograd gets for a weight whose gradient is in main_grad: the convention of Megatron-LM's hooks."""
-    if not hasattr(weight, "grad_added_to_main_grad"):
-        return None
-    weight.grad_added_to_main_grad = True
-    make = torch.zeros_like if getattr(weight, "zero_out_wgrad", False) else torch.empty_like
-    return make(weight, requires_grad=False)
 
 
 # By the key of the forward, which several sets of wanted gradients may have, and by that set.
