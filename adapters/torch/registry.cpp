@@ -95,6 +95,8 @@ const Bound* Registry::lookup(llvm::ArrayRef<i64> signature) const {
   return nullptr;
 }
 
+namespace {
+
 // Whether rows are outermost in memory in all outputs: else their strides depend on the number of
 // rows, and kernels for a range of it have one stride.
 bool has_outer_rows(const Form& form) {
@@ -108,6 +110,8 @@ bool has_outer_rows(const Form& form) {
     return true;
   });
 }
+
+}  // namespace
 
 // Whether the arguments' leading size comes after kExactSizes others, so that it shares kernels.
 bool Registry::wants_symbol(const Form& form, llvm::ArrayRef<TensorLayout> arguments) {

@@ -161,7 +161,7 @@ Error check_operands(const Chain& chain, ValueId id) {
   return check_reference(chain, id, value.ragged->ends);
 }
 
-// Half a unit above the largest f32.
+// The least number that f32 rounds to infinity: half a unit above its largest.
 constexpr double kRoundsToInfinity = 0x1.ffffffp127;
 
 Error check_attributes(const Value& value) {
