@@ -67,17 +67,18 @@ double restart_us(const Counts& c, const Rates& rates, double rounds) {
 // For a weight stream: rounds of CTAs after the first, places that are empty in the last one, SMs
 // that read more than others (RESULTS model-10), lines of W that two CTAs read, and waits for X
 // (RESULTS model-17). `busy`: time of the bytes or of the SMs. Places of a first round are empty
-// where the SMs that have some take CTAs of the next kernel (RESULTS dequant-5, dequant-10).
+// where the SMs that have some take CTAs of the next kernel (RESULTS dequant-5, dequant-17).
 double stream_us(const Counts& c, const Rates& rates, double dram, double busy) {
   constexpr double kRound = 0.2;        // latencies
   constexpr double kEmptyPlaces = 0.2;  // of the time of the bytes that they could have read
   constexpr double kUneven = 0.02;
   constexpr double kSplitLines = 0.11;
+  constexpr double kMostEmpty = 0.8;  // of the places that CTAs have
   if (!c.streams || !c.early_weights) return 0;
   const double exact = c.units_per_sm / c.resident;
   const double rounds = std::ceil(exact - 1e-9);
   const double empty = rounds / exact - 1;
-  const double lost = c.empty_places > 0 ? c.empty_places * busy * empty
+  const double lost = c.empty_places > 0 ? c.empty_places * busy * std::min(empty, kMostEmpty)
                       : exact > 1        ? kEmptyPlaces * dram * empty
                                          : 0;
   const double lines = c.splits_lines ? kSplitLines : 0;
@@ -115,7 +116,7 @@ Prediction predict(const Counts& c, const Target& target, i64 bytes, double flop
               restart_us(c, rates, rounds) +
               stream_us(c, rates, p.dram_us, std::max(p.dram_us, side_by_side)) +
               std::max(c.units / target.sm_count, 1.0) * c.register_bytes / rates.register_fill +
-              c.units_per_sm * c.exchange_bytes / rates.dsmem +
+              c.units_per_sm * c.exchange_bytes / rates.dsmem + c.reread_bytes / rates.l2 +
               std::ceil(rounds - 1e-9) * c.round_us;
   if (c.partial_bytes > 0) p.reduction_us = rates.reduction_us + c.partial_bytes / rates.dram;
   p.waves = c.units / (c.resident * target.sm_count);

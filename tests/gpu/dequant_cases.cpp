@@ -129,9 +129,10 @@ void add_group_cases(std::vector<WrittenCase>& cases) {
       const std::string form = fmt::format("{} zero {}", q, zero);
       cases.push_back(made_of("pair, " + form, pair(l)));
       cases.push_back(made_of("three in one launch, " + form, side_by_side(l)));
-      cases.push_back(made_of("batch, " + form, batch(l, "3, 5", "bmk,bnk->bmn")));
-      cases.push_back(made_of("groups, " + form, batch(l, "5, 3", "bgk,gnk->bgn")));
-      cases.push_back(made_of("one x of a batch, " + form, batch(l, "5", "mk,bnk->bmn")));
+      const char* tile = "dequant2t1s2b1x2b1";  // the planner may prefer `gemm_dequant`
+      cases.push_back(made_of("batch, " + form, batch(l, "3, 5", "bmk,bnk->bmn"), tile));
+      cases.push_back(made_of("groups, " + form, batch(l, "5, 3", "bgk,gnk->bgn"), tile));
+      cases.push_back(made_of("one x of a batch, " + form, batch(l, "5", "mk,bnk->bmn"), tile));
       cases.push_back(made_of("experts, " + form, experts(l, false), "", {}, all_ends));
       cases.push_back(made_of("gated experts, " + form, experts(l, true), "", {}, all_ends));
     }

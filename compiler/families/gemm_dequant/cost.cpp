@@ -35,10 +35,10 @@ namespace {
 
 // Clocks in which an SM does a k-tile of `warpgroups` warpgroups, those of all its CTAs. A step, a
 // K block of a fragment, has its MMAs on the tensor cores and its instructions on the schedulers,
-// both shared; a warpgroup by itself has them one after the other (RESULTS dequant-8, dequant-15).
+// both shared; a warpgroup by itself has them one after the other (RESULTS dequant-8, dequant-17).
 double k_tile_clocks(const GemmDequantConfig& c, double warpgroups) {
   const double kInstructions =
-      c.w.dtype == DType::kI8 ? 140 : 90;  // of a step: unpacking, descriptors, addresses
+      c.w.dtype == DType::kI8 ? 140 : 82;  // of a step: unpacking, descriptors, addresses
   constexpr double kScales = 64;           // of a part, beside its additions
   constexpr double kShare = 0.9;           // of the instructions that MMAs do not overlap
   constexpr double kBoth = 0.7;            // of the shorter of both, where warpgroups share
@@ -102,7 +102,7 @@ Prediction predict_gemm_dequant(const GemmDequantProblem& problem, const Target&
   if (c.schedule.cluster_k > 1) {
     counts.exchange_bytes = static_cast<double>(c.tile.columns) * c.sum_bytes() *
                             (c.schedule.cluster_k - 1) / c.schedule.cluster_k;
-    counts.exchange_waits = 0.2 + 0.2 * std::log2(c.schedule.cluster_k);  // RESULTS dequant-10
+    counts.exchange_waits = 0.1 + 0.2 * std::log2(c.schedule.cluster_k);  // RESULTS dequant-17
   }
   const double flops =
       2.0 * problem.batch * problem.m * c.space.n.size * c.space.k.size * c.num_accumulators() +

@@ -74,11 +74,11 @@ double busiest_share(const SkinnyDequantConfig& c, i64 batch, int sms) {
 }
 
 // Clocks in which the warps that an SM holds issue the instructions of a CTA: unpacking and MMAs of
-// each row tile and chunk, scaling, and what a chunk and a stage cost (RESULTS dequant-15).
+// each row tile and chunk, scaling, and what a chunk and a stage cost (RESULTS dequant-17).
 double stream_clocks(const SkinnyDequantConfig& c, double active_warps) {
   constexpr double kWarpClocks = 4.7;  // from one instruction of a warp to the next
   constexpr double kMostIssued = 3;    // per clock of an SM
-  constexpr double kChunk = 90;
+  constexpr double kChunk = 55;
   constexpr double kRun = 35;
   constexpr double kMma = 1.7;  // for each eight rows of X
   const double columns = c.tile.columns / 8.0;
@@ -123,14 +123,16 @@ Prediction predict_dequant(const SkinnyDequantProblem& problem, const Target& ta
   const double even = counts.units / target.sm_count;
   counts.units_per_sm = counts.early_weights ? std::max(even, 1.0) : std::ceil(even);
   counts.k_tiles = counts.stages = k_blocks * passes(problem, c);
-  // All CTAs read the same X, in short rows: RESULTS dequant-4. Their first X is a wait, their sums
-  // are another; more CTAs of a cluster wait longer for each other (RESULTS dequant-10).
+  // All CTAs read the same X, in short rows: RESULTS dequant-4. L2 has no time for q meanwhile
+  // (RESULTS dequant-17). Their first X is a wait, their sums are another; more CTAs of a cluster
+  // wait longer for each other (RESULTS dequant-10).
   constexpr double kSharedReads = 4;
-  counts.stream_waits = 0.9;
+  counts.stream_waits = 0.7;
   counts.round_waits = 6.5;
-  counts.empty_places = 0.35;
+  counts.empty_places = 0.6;
   counts.exchange_waits = 0.1 * std::log2(c.schedule.cluster_k);
   counts.l2_bytes = c.runs() * c.tile_bytes() + kSharedReads * rows * 128;
+  counts.reread_bytes = counts.units * counts.k_tiles * rows * 128;
   const double held = std::min<double>(resident, counts.units_per_sm);
   counts.stream_clocks = stream_clocks(c, held * c.tile.warps) * passes(problem, c);
   if (c.schedule.cluster_k > 1) {
