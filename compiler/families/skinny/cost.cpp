@@ -11,27 +11,33 @@ namespace catenary {
 namespace {
 
 // Latencies for the parts of X, one after the other, for the sums of warps with more K (RESULTS
-// model-17) and for those of the squares of X (RESULTS skinny-123).
+// model-17) and for those of the squares of X (RESULTS skinny-126).
 double stream_waits(const SkinnyConfig& c) {
-  constexpr double kPart = 0.08, kHalfOfWarps = 0.1, kSquares = 0.41;
+  constexpr double kPart = 0.08, kHalfOfWarps = 0.1;
+  constexpr double kSquares = 0.75, kSquaresOfTile = 0.55;  // of the first column tile, of others
   constexpr double kMostWarps = 16;
-  return kPart * (c.loads.x_chunks - 1) + (c.row_squares ? kSquares : 0) +
+  const double squares = kSquares + kSquaresOfTile * (c.tile.columns / 8.0 - 1);
+  return kPart * (c.loads.x_chunks - 1) + (c.row_squares ? squares : 0) +
          kHalfOfWarps * std::max(std::log2(kMostWarps / c.tile.warps_k), 0.0);
 }
 
 // The time that a norm or a gain adds to each round of CTAs. A warp forms, scales or squares its
 // rows of X after their load and before the MMAs. No other warp hides its instructions. A pass over
 // the rows also costs latencies (RESULTS skinny-123). An MMA squares four elements of each lane, in
-// whole column tiles. It is counted as kSquared instructions for each of them: not measured.
+// whole column tiles: kSquared instructions for each of them. The CTAs of a cluster wait for each
+// other's sums of squares (RESULTS skinny-126).
 double norm_us(const SkinnyProblem& problem, const SkinnyConfig& c, const Target& target) {
   constexpr double kClocks = 2.3;  // of an instruction
   constexpr double kPass = 0.54;
   constexpr double kSquared = 0.33;  // instructions for an element
+  constexpr double kSquaresOfCluster = 0.33;
   const double per_row = static_cast<double>(c.most_slice_blocks()) * 128 /
                          c.space.element_bytes() / (32 * c.tile.warps_k);
   const double ops = problem.row_ops * static_cast<double>(problem.m) +
                      (c.squares_by_mma() ? kSquared * c.tile.columns : 0);
-  const double latencies = c.formed.used ? kPass * (1 + problem.passes) : 0;
+  const double latencies =
+      (c.formed.used ? kPass * (1 + problem.passes) : 0) +
+      (c.row_squares ? kSquaresOfCluster * std::log2(c.schedule.cluster_k) : 0);
   return ops * per_row * kClocks / (target.clock_ghz * 1e3) +
          latencies * rates_of(target).latency_us;
 }
