@@ -195,44 +195,11 @@ struct Variants {
   bool is_rounded(size_t i) const { return all[i].form >= 0 && forms[all[i].form].rounded; }
 };
 
-// Every combination of what may move into contractions. Where operands are formed, gains are
-// inside, too: those of other operands.
-std::vector<FusionOptions> fusion_choices(const PlanOptions& options) {
-  std::vector<FusionOptions> choices;
-  FusionOptions choice;
-  choice.fuse = options.fuse;
-  choice.batch_invariant = options.batch_invariant;
-  for (const bool rows : {false, true}) {
-    choice.row_reductions = rows;
-    for (const auto& [gains, formed] : {std::pair(false, false), {true, false}, {true, true}}) {
-      choice.gains_inside = gains;
-      choice.formed_operands = formed;
-      for (const bool norms : {false, true}) {
-        choice.norms_inside = norms;
-        for (const bool sums : {false, true}) {
-          choice.column_sums = sums;
-          choices.push_back(choice);
-        }
-      }
-    }
-  }
-  return choices;
-}
-
-// Is the plan another one than without one of the options?
-bool is_as_asked(const FusionOptions& options, const FusionPlan& fusion) {
-  const bool operands = options.formed_operands ? fusion.has_formed_operands
-                                                : options.gains_inside == fusion.has_gains_inside;
-  return operands && options.norms_inside == fusion.has_norms_inside &&
-         options.column_sums == fusion.has_column_sums &&
-         options.row_reductions == fusion.has_row_reductions;
-}
-
 // `form`: number of the chain among those of the variants; -1: it is the chain as written.
 void add_variants(const VerifiedChain& chain, int form, const PlanOptions& options,
                   Variants& variants) {
   const bool first = variants.all.empty();
-  for (const FusionOptions& choice : fusion_choices(options)) {
+  for (const FusionOptions& choice : fusion_choices(options.fuse, options.batch_invariant)) {
     FusionPlan fusion = fuse_chain(chain, choice);
     if (choice.formed_operands && !choice.row_reductions && first)
       variants.kept_apart = fusion.kept_apart;

@@ -7,6 +7,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
 #include "shared/config.h"
+#include "shared/dtype.h"
 
 namespace catenary {
 namespace {
@@ -17,7 +18,8 @@ bool is_symbolic_or_empty(const ContractionLabel& label) {
 
 class AnchorFinder {
  public:
-  explicit AnchorFinder(const VerifiedChain& chain) : chain_(chain), uses_(chain.num_values(), 0) {
+  AnchorFinder(const VerifiedChain& chain, UnlikeAnchors unlike)
+      : chain_(chain), unlike_(unlike), uses_(chain.num_values(), 0) {
     sets_.partner.assign(chain.num_values(), -1);
     sets_.sum_of.assign(chain.num_values(), -1);
     for (ValueId id = 0; id < chain.num_values(); ++id) {
@@ -29,6 +31,7 @@ class AnchorFinder {
   AnchorSets find() {
     find_pairs();
     find_sums();
+    sets_.has_unlike_apart = has_unlike_apart_;
     return std::move(sets_);
   }
 
@@ -56,7 +59,36 @@ class AnchorFinder {
     const auto& y = info(b.operands[other].value).type;
     return a.equation == b.equation && a.true_f32 == b.true_f32 && a.fast_accum == b.fast_accum &&
            a.ragged == b.ragged && x.dtype == y.dtype && x.shape == y.shape &&
-           !(a.ragged && !shares_left);
+           !(a.ragged && !shares_left) && may_join(first, second);
+  }
+
+  // What a load of an operand depends on: which dimension is innermost, and whether rows begin at
+  // multiples of 16 bytes, as TMA asks (PTX ISA 5.5.8).
+  enum class Layout : u8 { kDequantised, kNoTma, kMajorK, kMajorOther };
+  Layout layout_of(ValueId contraction, int operand) const {
+    const ValueId id = value(contraction).operands[operand].value;
+    if (value(id).op == Op::kDequant) return Layout::kDequantised;
+    const TensorType& type = info(id).type;
+    int innermost = -1;
+    for (int d = 0; d < type.rank(); ++d) {
+      if (type.strides[d] == 1)
+        innermost = d;
+      else if (type.strides[d] * dtype_bytes(type.dtype) % 16 != 0)
+        return Layout::kNoTma;
+    }
+    if (innermost < 0 || type.align % 16 != 0) return Layout::kNoTma;
+    const bool is_k = llvm::any_of(info(contraction).contraction->k, [&](const auto& label) {
+      return (operand == 0 ? label.left : label.right) == innermost;
+    });
+    return is_k ? Layout::kMajorK : Layout::kMajorOther;
+  }
+
+  bool may_join(ValueId first, ValueId second) const {
+    if (unlike_ == UnlikeAnchors::kTogether) return true;
+    const bool alike =
+        layout_of(first, 0) == layout_of(second, 0) && layout_of(first, 1) == layout_of(second, 1);
+    if (!alike) has_unlike_apart_ = true;
+    return alike;
   }
 
   // One value, or one parameter dequantised twice by the same scales.
@@ -139,7 +171,7 @@ class AnchorFinder {
         return result_side(x, d) == side_if(result_side(y, d), mirrored);
       });
     };
-    return agree(false) || (!a.ragged && agree(true));
+    return (agree(false) || (!a.ragged && agree(true))) && may_join(first, second);
   }
 
   static ResultSide side_if(ResultSide side, bool mirrored) {
@@ -202,6 +234,8 @@ class AnchorFinder {
   }
 
   const VerifiedChain& chain_;
+  const UnlikeAnchors unlike_;
+  mutable bool has_unlike_apart_ = false;
   std::vector<int> uses_;  // outputs included
   AnchorSets sets_;
 };
@@ -223,6 +257,8 @@ bool is_mirrored(const Contraction& a, const Contraction& b, int rank) {
   return false;
 }
 
-AnchorSets find_anchor_sets(const VerifiedChain& chain) { return AnchorFinder(chain).find(); }
+AnchorSets find_anchor_sets(const VerifiedChain& chain, UnlikeAnchors unlike) {
+  return AnchorFinder(chain, unlike).find();
+}
 
 }  // namespace catenary

@@ -21,11 +21,16 @@ struct AnchorSets {
   std::vector<ValueId> partner;  // per value: the other contraction of its dual GEMM, or -1
   std::vector<int> sum_of;       // per value: the sum that has it as a contraction, or -1
   std::vector<ContractionSum> sums;
+  bool has_unlike_apart = false;
 };
+
+// Whether contractions whose operands have unlike layouts are in one set. Its kernel is one that
+// takes them all: without TMA if one of them has none.
+enum class UnlikeAnchors : u8 { kTogether, kApart };
 
 // A contraction is in one set at most; a dual GEMM comes first, since it loads the common operand
 // once.
-AnchorSets find_anchor_sets(const VerifiedChain& chain);
+AnchorSets find_anchor_sets(const VerifiedChain& chain, UnlikeAnchors unlike);
 
 // The class of a contraction's result dimension, as one of its operands sees it.
 enum class ResultSide : u8 { kBatch, kLeft, kRight };

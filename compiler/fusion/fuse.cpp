@@ -49,9 +49,13 @@ std::string shape_text(llvm::ArrayRef<Dim> shape) {
 
 class Fuser {
  public:
-  Fuser(const VerifiedChain& chain, bool fuse) : chain_(chain), fuse_(fuse) {
+  Fuser(const VerifiedChain& chain, const FusionOptions& options)
+      : chain_(chain), fuse_(options.fuse) {
     plan_.group_of.assign(chain.num_values(), -1);
-    if (fuse_) sets_ = find_anchor_sets(chain);
+    if (!fuse_) return;
+    sets_ = find_anchor_sets(
+        chain, options.unlike_apart ? UnlikeAnchors::kApart : UnlikeAnchors::kTogether);
+    plan_.has_unlike_apart = sets_.has_unlike_apart;
   }
 
   FusionPlan run() {
@@ -415,7 +419,7 @@ void store_read_values(const VerifiedChain& chain, FusionPlan& plan) {
 }  // namespace
 
 FusionPlan fuse_chain(const VerifiedChain& chain, FusionOptions options) {
-  FusionPlan plan = Fuser(chain, options.fuse).run();
+  FusionPlan plan = Fuser(chain, options).run();
   if (options.fuse && options.gains_inside)
     plan.has_gains_inside = move_gains_inside(chain, plan, options.formed_operands);
   if (options.fuse && options.formed_operands)
@@ -432,6 +436,38 @@ FusionPlan fuse_chain(const VerifiedChain& chain, FusionOptions options) {
   add_copies(chain, plan);
   if (options.fuse) find_beside(chain, plan);
   return plan;
+}
+
+std::vector<FusionOptions> fusion_choices(bool fuse, bool batch_invariant) {
+  std::vector<FusionOptions> choices;
+  FusionOptions choice;
+  choice.fuse = fuse;
+  choice.batch_invariant = batch_invariant;
+  for (int i = 0; i < (batch_invariant ? 2 : 4); ++i) {
+    choice.row_reductions = i % 2 != 0;
+    choice.unlike_apart = i / 2 != 0;
+    for (const auto& [gains, formed] : {std::pair(false, false), {true, false}, {true, true}}) {
+      choice.gains_inside = gains;
+      choice.formed_operands = formed;
+      for (const bool norms : {false, true}) {
+        choice.norms_inside = norms;
+        for (const bool sums : {false, true}) {
+          choice.column_sums = sums;
+          choices.push_back(choice);
+        }
+      }
+    }
+  }
+  return choices;
+}
+
+bool is_as_asked(const FusionOptions& options, const FusionPlan& fusion) {
+  const bool operands = options.formed_operands ? fusion.has_formed_operands
+                                                : options.gains_inside == fusion.has_gains_inside;
+  return operands && options.norms_inside == fusion.has_norms_inside &&
+         options.column_sums == fusion.has_column_sums &&
+         options.row_reductions == fusion.has_row_reductions &&
+         options.unlike_apart == fusion.has_unlike_apart;
 }
 
 }  // namespace catenary

@@ -99,6 +99,7 @@ struct FusionPlan {
   bool has_formed_operands = false;
   bool has_column_sums = false;
   bool has_row_reductions = false;
+  bool has_unlike_apart = false;
   // Contractions that may run side by side in one launch, where the first one is: ascending groups.
   // A group is in at most one set (beside.h).
   std::vector<std::vector<int>> beside;
@@ -122,10 +123,19 @@ struct FusionOptions {
   // their kernels store the values of pointwise kernels (stored_terms.h).
   bool column_sums = false;
   bool row_reductions = false;  // reductions of rows move into contractions (row_reductions.h)
+  bool unlike_apart = false;    // contractions that share a kernel are alike (anchors.h)
   // Rows are summed in one order: no sums among row_reductions, and no values are computed again
   // (recomputed.h). Both depend on predictions or bytes, so on M.
   bool batch_invariant = false;
 };
+
+// Every combination of what may move into contractions. Where operands are formed, gains are
+// inside, too: those of other operands. With batch_invariant the sums of a row are the same for
+// every M, so one rule says which contractions share a kernel.
+std::vector<FusionOptions> fusion_choices(bool fuse, bool batch_invariant);
+
+// Is the plan another one than without one of the options?
+bool is_as_asked(const FusionOptions& options, const FusionPlan& fusion);
 
 // Ends with the copies of outputs in place that no other group can store.
 FusionPlan fuse_chain(const VerifiedChain& chain, FusionOptions options);

@@ -57,7 +57,9 @@ PlanOptions algebraic() {
 
 TEST_CASE("small M: one launch, the sum and the gain inside; explain names the form") {
   const VerifiedChain chain = verified(layer("8", "algebraic_norms ", true));
-  const Plan plan = planned(chain);
+  PlanOptions options;
+  options.prefer_inside = true;
+  const Plan plan = planned(chain, options);
   REQUIRE(plan.buckets.size() == 1);
   const PlanBucket& bucket = plan.buckets[0];
   CHECK(bucket.form >= 0);
