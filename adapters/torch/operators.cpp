@@ -16,16 +16,18 @@ namespace catenary::torch_adapter {
 namespace {
 
 // run1 to run4: the chain's parameters in order, without scalars, to as many outputs. train1 to
-// train4 are the same; Python gives them gradients.
+// train4 are the same; Python gives them the gradients that `gradients` names.
 constexpr const char* kSchemas[] = {
     "run1(Tensor[] inputs, int key, float[] scalars=[]) -> Tensor",
     "run2(Tensor[] inputs, int key, float[] scalars=[]) -> (Tensor, Tensor)",
     "run3(Tensor[] inputs, int key, float[] scalars=[]) -> (Tensor, Tensor, Tensor)",
     "run4(Tensor[] inputs, int key, float[] scalars=[]) -> (Tensor, Tensor, Tensor, Tensor)",
-    "train1(Tensor[] inputs, int key, float[] scalars) -> Tensor",
-    "train2(Tensor[] inputs, int key, float[] scalars) -> (Tensor, Tensor)",
-    "train3(Tensor[] inputs, int key, float[] scalars) -> (Tensor, Tensor, Tensor)",
-    "train4(Tensor[] inputs, int key, float[] scalars) -> (Tensor, Tensor, Tensor, Tensor)",
+    "train1(Tensor[] inputs, int key, float[] scalars, int gradients) -> Tensor",
+    "train2(Tensor[] inputs, int key, float[] scalars, int gradients) -> (Tensor, Tensor)",
+    "train3(Tensor[] inputs, int key, float[] scalars, int gradients) -> (Tensor, Tensor, "
+    "Tensor)",
+    "train4(Tensor[] inputs, int key, float[] scalars, int gradients) -> (Tensor, Tensor, Tensor, "
+    "Tensor)",
     "run_out(Tensor[] inputs, Tensor(a!)[] outs, int key, float[] scalars=[]) -> ()",
 };
 

@@ -150,8 +150,15 @@ class Handle:
         self.pointer = result(ctypes.c_void_p, function, *arguments)
         Handle.live.add(self.pointer)
 
+    def __reduce__(self):
+        # Without it, a copy would destroy the same handle a second time.
+        raise ArgumentTypeError(
+            "an object that owns a handle of the library is copied or pickled, and a handle has one owner in one "
+            "process: share the object, or copy its chain, text or numpy array"
+        )
+
     def __del__(self):
-        if self.pointer is not None:
+        if getattr(self, "pointer", None) is not None:  # not after a failed __new__
             self.live.discard(self.pointer)
             self._destroy(self.pointer)
             self.pointer = None

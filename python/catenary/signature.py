@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from catenary.arguments import is_number, number, shown
 from catenary.arrays import View, accepts, is_bytes
 from catenary.chain import Chain
 from catenary.errors import ArgumentError, ArgumentTypeError
@@ -57,10 +60,18 @@ class Signature:
 
     @staticmethod
     def _scalar(parameter: Operand, value: Any) -> float:
+        who = f"argument '{parameter.name}'"
         try:
-            return float(value)
-        except (TypeError, ValueError):
-            raise ArgumentTypeError(f"argument '{parameter.name}' is {type(value).__name__}: pass a float") from None
+            found = number(value, who)
+        except ArgumentError:
+            if not is_number(value) or not hasattr(value, "dtype"):
+                raise
+            # A tracer of JAX, or a tensor without memory: its own error has many lines.
+            raise ArgumentTypeError(f"{who} is {shown(value)}, whose value is not known: pass a float") from None
+        rounded = ctypes.c_float(found).value
+        if math.isinf(rounded) and value != rounded:
+            raise ArgumentError(f"{who} is {shown(value)}, and scalars are f32: pass a number that is finite in f32")
+        return found
 
     def size(self, views: Sequence[View], outputs: Sequence[View | None]) -> int:
         """Checks dtype, shape and strides of all tensors; returns the symbolic size, 0 without a symbol."""

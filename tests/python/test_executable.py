@@ -2,8 +2,12 @@
 """Calling executables: results against the reference, outputs of the caller, symbols, scalars, strides, in place; and
 every wrong argument as one typed sentence before anything runs."""
 
+import copy
 import gc
+import pickle
 import threading
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -87,6 +91,69 @@ def test_scalars_several_outputs_and_strides(engine):
     again, _ = run(array, a=np.float32(2), out=(wide[:, :8], None))
     np.testing.assert_array_equal(wide[:, :8], array * 2)
     assert again.base is wide and (wide[:, 8:] == 9).all()
+
+
+def make_scaled():
+    chain = ctn.Chain("scaled")
+    chain.output(ctn.scale(chain.input("x", "f32", (4,)), chain.scalar("a")), "f32")
+    return chain
+
+
+def test_numbers_as_scalars(engine):
+    run, x = engine.prepare(make_scaled()), np.ones(4, np.float32)
+    largest = float(np.finfo(np.float32).max)
+    numbers = [2, 0.5, -0.0, largest, -largest, 1e-300, float("inf"), float("-inf"), float("nan"), np.float64(3),
+               np.float32(3), np.float16(3), np.int64(3), np.array(0.5), Fraction(1, 3), Decimal("0.1"),
+               np.float32("inf"), np.longdouble(2)]  # fmt: skip
+    for number in numbers:
+        with np.errstate(under="ignore"):
+            np.testing.assert_array_equal(run(x, number), x * np.float32(number))
+    numpy = pytest.importorskip("jax.numpy")
+    for number in (numpy.float32(3), numpy.bfloat16(0.5), numpy.int32(2), numpy.asarray(0.5)):
+        np.testing.assert_array_equal(run(x, number), x * np.float32(number))
+
+
+WRONG_SCALARS = [
+    ("2", "argument 'a' is '2', of type str: pass a number"),
+    (b"2", "argument 'a' is b'2', of type bytes"),
+    (np.str_("2"), "of type str_"),
+    (True, "argument 'a' is True, of type bool"),
+    (np.True_, "True.*, of type bool"),
+    (1 + 0j, "of type complex"),
+    (np.ones(2), "of type ndarray"),
+    (10**400, "argument 'a' is 1000.*: pass a number that is finite in f32"),
+    (-(10**5000), "an integer of 16610 bits: pass|is -1000.*: pass"),
+    (1e300, r"argument 'a' is 1e\+300, and scalars are f32: pass a number that is finite in f32"),
+    (-1e39, r"argument 'a' is -1e\+39, and scalars"),
+    (3.4028235677973366e38, "argument 'a' is 3.40.*, and scalars are f32"),  # halfway to the next power of two
+    (np.float64(1e300), r"1e\+300.*, and scalars"),
+    (Decimal("1e400"), "Decimal.*, and scalars"),
+    (Fraction(10**400), "Fraction.*: pass a number that is finite in f32"),
+]
+
+
+def test_what_is_no_scalar(engine):
+    chain, x = make_scaled(), np.ones(4, np.float32)
+    for call in (engine.prepare(chain), chain.reference):
+        for value, words in WRONG_SCALARS:
+            with pytest.raises(ctn.ArgumentError, match=words) as caught:
+                call(x, value)
+            assert "\n" not in str(caught.value) and len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickle.dumps], ids=["deepcopy", "pickle"])
+def test_handles_are_not_copied(engine, copied, capfd):
+    """A copy would destroy the same handle a second time."""
+    layer = engine.prepare(make_scaled())
+    gc.collect()
+    live = set(Handle.live)
+    for owner in (layer, layer.compiled, engine, ctn.Stream(), ctn.Array("f32", (4,)), ctn.PackWriter()):
+        with pytest.raises(ctn.ArgumentTypeError, match="owns a handle .* one owner in one process: share the object"):
+            copied(owner)
+    del owner
+    gc.collect()
+    assert Handle.live == live and "Exception ignored" not in capfd.readouterr().err
+    assert (layer(np.ones(4, np.float32), 2.0) == 2).all()
 
 
 def test_output_in_place_is_its_input(engine):

@@ -124,3 +124,62 @@ y, text = run(lambda *t: ctnj.call(chain, *t), put(a, "i"), put(jnp.ones((32, 1)
 assert y.sharding.spec[0] == "i" and "all-gather" not in text, text
 np.testing.assert_allclose(np.asarray(y).astype(float), np.asarray(a).astype(float) @ values.T, rtol=2**-8, atol=1)
 """)
+
+
+def test_a_factor_that_a_tensor_has_twice():
+    """A square weight and its input make one factor of n and k, and x x^T one of its rows and columns."""
+    sharded("""
+square, gram = ctn.Chain("square"), ctn.Chain("gram")
+a, b = square.input("x", "f32", (8, 16)), square.weight("w", "f32", (16, 16))
+square.output(ctn.contract("mk,nk->mn", a, b, true_f32=True) + a, "f32")
+a = gram.input("x", "f32", (8, 16))
+gram.output(ctn.contract("mk,nk->mn", a, a, true_f32=True), "f32")
+v = randn(16, 16)
+for spec in ((), ("i",), (None, "i")):
+    y, _ = run(lambda x, w: ctnj.call(square, x, w), put(x, *spec), put(v, *spec))
+    close(y, layer(x, v) + x)
+    assert spec != ("i",) or y.sharding.spec[0] == "i"
+    g, _ = run(jax.grad(lambda x: (ctnj.call(square, x, v) ** 2).sum()), put(x, *spec))
+    close(g, jax.grad(lambda x: ((layer(x, v) + x) ** 2).sum())(x))
+    close(run(lambda x: ctnj.call(gram, x), put(x, *spec))[0], layer(x, x))
+""")
+
+
+def test_shard_map():
+    """Results vary along the axes of the arguments: sums over devices are where JAX has them."""
+    sharded("""
+out = randn(12, 3)
+def loss(f):
+    part = lambda x, w, out: jax.lax.psum((f(x, w) @ out).sum(), "i")
+    return jax.shard_map(part, mesh=mesh, in_specs=(P("i"), P(), P()), out_specs=P())
+ours, theirs = lambda x, w: ctnj.call(product(True, m=4), x, w), lambda x, w: jax.nn.silu(layer(x, w))
+for i in range(3):
+    close(jax.jit(jax.grad(loss(ours), i))(x, w, out), jax.grad(loss(theirs), i)(x, w, out))
+y = jax.jit(jax.shard_map(ours, mesh=mesh, in_specs=(P("i"), P()), out_specs=P("i")))(x, w)
+close(y, theirs(x, w))
+try:
+    jax.jit(jax.shard_map(ours, mesh=mesh, in_specs=(P("i"), P()), out_specs=P()))(x, w)
+    raise AssertionError("rows that differ were taken as equal")
+except ValueError as error:
+    assert "out_specs" in str(error)
+""")
+
+
+def test_explicit_axes():
+    """Types have shardings (`jax.make_mesh`): those of results and gradients follow from the arguments'."""
+    sharded("""
+jax.set_mesh(jax.make_mesh((2,), ("i",), axis_types=(jax.sharding.AxisType.Explicit,)))
+ours = lambda x, w: ctnj.call(product(True), x, w)
+theirs = lambda x, w: jax.nn.silu(layer(x, w))
+want = jax.grad(lambda x, w: theirs(x, w).sum(), (0, 1))(x, w)
+for sx, sw, sy in ((P("i"), P(), P("i", None)), (P(), P("i"), P(None, "i"))):
+    a, b = jax.device_put(x, sx), jax.device_put(w, sw)
+    y, text = run(ours, a, b)
+    close(y, theirs(x, w))
+    assert jax.typeof(y).sharding.spec == sy and "all-gather" not in text
+    assert jax.typeof(ours(a, b)).sharding.spec == sy
+    got = jax.jit(jax.grad(lambda x, w: ours(x, w).sum(), (0, 1)))(a, b)
+    for g, t, v in zip(got, want, (a, b)):
+        close(g, t)
+        assert jax.typeof(g) == jax.typeof(v)
+""")

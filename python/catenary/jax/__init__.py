@@ -21,7 +21,8 @@ from catenary.chain import Chain
 from catenary.engine import default_engine
 from catenary.errors import ArgumentError
 from catenary.gradient import Gradient, GradientKind, GradientOperand, recompute_kind
-from catenary.jax.partition import partitioned
+from catenary.jax import manual
+from catenary.jax.partition import explicit_mesh, partitioned
 from catenary.operand import DType, Operand, Role, symbol
 from catenary.signature import Signature
 
@@ -69,7 +70,8 @@ def call(chain: Chain, *arguments: Any, recompute: str = "none", save_budget: in
     size = form.size(arrays)
     # A layer without scalars and symbol has one function for all its calls.
     function = _differentiable(chain.text, _exact(scalars), size, kind, budget, _host)
-    outputs = function(*arrays)
+    # Before the function whose gradient is its own: JAX adds the sums of what did not vary.
+    outputs = function(*manual.vary(arrays, manual.axes(arrays)))
     return outputs[0] if len(outputs) == 1 else outputs
 
 
@@ -162,7 +164,10 @@ def _cotangent(number: int, array: Any, values: dict) -> Any:
         (v for (k, i), v in values.items() if i == number and k in (GradientKind.of_input, GradientKind.of_weight)),
         None,
     )
-    return jnp.zeros_like(array) if found is None else found.reshape(array.shape).astype(array.dtype)
+    if found is None:
+        return jnp.zeros_like(array)
+    found = found.reshape(array.shape).astype(array.dtype)
+    return found if explicit_mesh([array]) is None else jax.sharding.reshard(found, jax.typeof(array).sharding)
 
 
 class _Form:
@@ -206,7 +211,9 @@ class _Form:
 
     def launch(self, arrays: Sequence[Any], scalars: Sequence[float], size: int, host: str) -> Sequence[Any]:
         """The chain on arrays, which may be divided over devices."""
-        return _divisible(self.chain.text, _exact(scalars), size, host)(*arrays)
+        along = manual.axes(arrays)
+        made = _divisible(self.chain.text, _exact(scalars), size, host)(*manual.vary(arrays, along))
+        return manual.vary(made, along)
 
     def call(self, arrays: Sequence[Any], scalars: Sequence[float], size: int, host: str) -> list[Any]:
         """One custom call on one device."""

@@ -51,7 +51,27 @@ def partitioned(chain: Chain, numbers: Sequence[int], size: int, compute: Comput
 
     function = custom_partitioning(whole)
     function.def_partition(partition, infer, sharding_rule=sharding.rule, **sharding.special)
-    return jax.custom_batching.sequential_vmap(function)
+    sequential = jax.custom_batching.sequential_vmap(function)
+
+    def explicit(*arrays):
+        mesh = explicit_mesh(arrays)
+        if mesh is None:
+            return sequential(*arrays)
+        given = [jax.typeof(a).sharding for a in arrays] + [None] * len(sharding.outputs)
+        placed = sharding.placements(mesh, sharding.axes(mesh, given))[1]
+        return jax.sharding.auto_axes(sequential, out_sharding=placed)(*arrays)
+
+    return explicit
+
+
+def explicit_mesh(arrays: Sequence[Any]) -> Any:
+    """The mesh of arrays whose types have shardings (explicit axes, those of `jax.make_mesh`); None without one."""
+    kinds = getattr(jax.sharding, "AxisType", None)  # JAX 0.6 or newer
+    for array in arrays:
+        mesh = getattr(getattr(jax.typeof(array), "sharding", None), "mesh", None)
+        if kinds is not None and mesh is not None and kinds.Explicit in (mesh.axis_types or ()):
+            return mesh
+    return None
 
 
 def _psum(array: Any, axes: Sequence[str]) -> Any:
@@ -91,6 +111,9 @@ class _Sharding:
             self.inputs[place] = list(range(len(self.sizes), len(self.sizes) + len(shape)))
             self.sizes += shape
             self.divides += [False] * len(shape)
+        for group in (self.inputs, self.outputs):
+            for place, dims in enumerate(group):
+                group[place] = self._distinct(dims)
 
         def names(dims: Sequence[int]) -> str:
             return " ".join(f"f{f}" for f in dims)
@@ -102,6 +125,19 @@ class _Sharding:
             "reduction_factors": tuple(f"f{f}" for f in present if f in summed and self.divides[f]),
             "need_replication_factors": tuple(f"f{f}" for f in present if not self.divides[f]),
         }
+
+    def _distinct(self, dims: Sequence[int]) -> list[int]:
+        """The factors of a tensor, each once, as Shardy asks. One that a tensor has twice (a square weight beside its
+        input) is whole, and its second dimension is one of its own."""
+        found: list[int] = []
+        for factor in dims:
+            if factor in found:
+                self.divides[factor] = False
+                factor = len(self.sizes)
+                self.sizes.append(self.sizes[dims[len(found)]])
+                self.divides.append(False)
+            found.append(factor)
+        return found
 
     def axes(self, mesh: Any, shardings: Sequence[Any]) -> list[tuple[str, ...]]:
         """Per factor, the axes that divide it: those of the first tensor that has any. Each axis divides one."""

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +12,20 @@ import torch
 from torch import nn
 
 from catenary.errors import ArgumentError
+from catenary.torch import operators
 from catenary.torch.kinds import checked
 from catenary.torch.quantized_modules import QuantizedLinear
 from catenary.torch.scaled_modules import ScaledLinear
+
+Tensor = torch.Tensor
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+# Modules that read weights of their layers, by the names of these: the first in its fast path.
+_READERS = {nn.TransformerEncoderLayer: ("linear1", "linear2"), nn.MultiheadAttention: ("out_proj",)}
+# Modules of compressed-tensors: functions of the first quantise and then call that of the class; older versions have a
+# class that decompresses the weight.
+_INSTANCE_FORWARD = "compressed_tensors.quantization.lifecycle.forward"
+_CLASS_FORWARD = "compressed_tensors.linear.compressed_linear"
 
 
 @dataclass(frozen=True)
@@ -38,10 +51,14 @@ def convert(model: nn.Module) -> tuple[nn.Module, list[Conversion]]:
     Layers: of torchao after `quantize_` (Int8WeightOnlyConfig, IntxWeightOnlyConfig of 4 and 8 bits,
     Float8DynamicActivationFloat8WeightConfig); of compressed-tensors, compressed, in the formats pack-quantized and
     int-quantized without activations, and float-quantized with x by token or by tensor. Layers that are not quantised
-    stay as they are and are not listed; other quantised ones stay too, and are listed with the reason.
+    stay as they are and are not listed; other quantised ones stay too, and are listed with the reason: also those with
+    hooks or a forward of their own, on the meta device, of f32 models where the replacement takes no x of f32, and
+    those whose weight `nn.TransformerEncoderLayer` or `nn.MultiheadAttention` reads without calling them.
 
     Returns (the model, or its replacement where it is such a layer itself; one `Conversion` per quantised module).
     """
+    readers = {getattr(parent, name, None): kind.__name__ for parent in model.modules()
+               for kind, names in _READERS.items() if isinstance(parent, kind) for name in names}  # fmt: skip
     found: list[Conversion] = []
     made: dict[nn.Module, nn.Module | None] = {}  # a module at several places becomes one
     for name, module in model.named_modules():
@@ -49,7 +66,7 @@ def convert(model: nn.Module) -> tuple[nn.Module, list[Conversion]]:
         if before is None:
             continue
         try:
-            made[module] = _replacement(module)
+            made[module] = _replacement(module, readers.get(module))
             made[module].train(module.training)
             found.append(Conversion(name, before, True, type(made[module]).__name__))
         except ArgumentError as error:
@@ -73,16 +90,46 @@ def _kind(module: nn.Module) -> str | None:
     return None
 
 
-def _replacement(module: nn.Module) -> nn.Module:
+def _replacement(module: nn.Module, reader: str | None) -> nn.Module:
     if not isinstance(module, nn.Linear):
         raise ArgumentError(f"it is {type(module).__name__}: only linear layers are replaced")
-    if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks:
+    if reader is not None:
+        raise ArgumentError(f"nn.{reader} reads its weight and does not call it: use a module that calls its layers")
+    if any(getattr(module, name, None) for name in _HOOKS) or getattr(module, "_hf_hook", None) is not None:
         raise ArgumentError("it has hooks, which its replacement would not call: remove them first")
-    if getattr(module, "quantization_scheme", None) is not None:
+    compressed = getattr(module, "quantization_scheme", None) is not None
+    if not _calls_linear(module, compressed):
+        raise ArgumentError("it has a forward of its own, which its replacement would not call: use that of nn.Linear")
+    for name, tensor in (*module._parameters.items(), *module._buffers.items()):
+        if tensor is not None and tensor.device.type == "meta":
+            raise ArgumentError(f"its {name} is on the meta device: load it first")
+    if compressed:
         return _from_compressed_tensors(module)
     if type(module.weight).__name__ == "Float8Tensor":
         return ScaledLinear.from_torchao(module)
-    return QuantizedLinear.from_torchao(module)
+    return _for_x([module.weight], QuantizedLinear.from_torchao(module))
+
+
+def _calls_linear(module: nn.Linear, compressed: bool) -> bool:
+    """Whether the forward is that of nn.Linear, but for what compressed-tensors does to x and the weight."""
+    own = type(module).forward
+    if own is not nn.Linear.forward and not (compressed and own.__module__ == _CLASS_FORWARD):
+        return False
+    instance = vars(module).get("forward")
+    if instance is None:
+        return True
+    function = getattr(instance, "__func__", None)
+    names = getattr(function, "__globals__", {})
+    return compressed and names.get("__name__") == _INSTANCE_FORWARD and inspect.unwrap(function) is own
+
+
+def _for_x(tensors: Sequence[Tensor | None], made: QuantizedLinear) -> QuantizedLinear:
+    """The layer, if it takes the x of the model, whose dtype one of these tensors has."""
+    dtypes = [tensor.dtype for tensor in tensors if tensor is not None]
+    if not any(dtype in (torch.bfloat16, torch.float16) for dtype in dtypes):
+        name = operators.NAMES.get(dtypes[0], dtypes[0])
+        raise ArgumentError(f"its x is {name}: convert the model to bf16 or f16 first")
+    return made
 
 
 def _format(module: nn.Module) -> str:
@@ -111,16 +158,17 @@ def _from_compressed_tensors(module: nn.Linear) -> nn.Module:
     strategy = str(weights.strategy).rpartition(".")[2].lower()
     if strategy not in ("channel", "group"):
         raise ArgumentError(f"its weight has scales by {strategy}: use channel or group")
+    scale, zero, bias = state["weight_scale"], state.get("weight_zero_point"), state.get("bias")
     if "weight_packed" in state:
-        return QuantizedLinear.from_compressed_tensors(
-            state["weight_packed"], state["weight_scale"], state.get("weight_zero_point"), state.get("weight_shape"),
-            state.get("bias"),
-        )  # fmt: skip
-    values, scale, zero = state["weight"], state["weight_scale"], state.get("weight_zero_point")
+        return _for_x([scale, bias], QuantizedLinear.from_compressed_tensors(
+            state["weight_packed"], scale, zero, state.get("weight_shape"), bias
+        ))  # fmt: skip
+    values = state["weight"]
     if values.dtype != torch.int8 or weights.num_bits not in (4, 8):
         raise ArgumentError(f"its weight is {values.dtype} of {weights.num_bits} bits: use int8 of 4 or 8")
     zero = None if zero is None or not bool((zero != 0).any()) else zero.to(torch.int8)
-    return QuantizedLinear.from_values(values.detach(), scale, zero, state.get("bias"), bits=weights.num_bits)
+    made = QuantizedLinear.from_values(values.detach(), scale, zero, bias, bits=weights.num_bits)
+    return _for_x([scale, bias], made)
 
 
 def _scaled(state: dict[str, Any], weights: Any, inputs: Any) -> ScaledLinear:

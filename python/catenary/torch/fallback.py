@@ -20,8 +20,8 @@ _INT8 = _DTYPES[torch.int8]  # of bytes, with or without sign
 _TORCH = {number: dtype for dtype, number in _DTYPES.items()}
 
 
-def run(inputs: list[torch.Tensor], key: int, scalars: Sequence[float] = ()) -> Any:
-    """run1 to run4: allocates the outputs."""
+def run(inputs: list[torch.Tensor], key: int, scalars: Sequence[float] = (), gradients: int = 0) -> Any:
+    """run1 to run4, and train1 to train4: allocates the outputs."""
     from catenary.torch.operators import form_of, refuse_tangents
 
     form = form_of(key)

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import functools
-import math
+import hashlib
 import re
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,62 +20,11 @@ from catenary.gradient import GradientOperand, gradient, recompute_kind
 from catenary.operand import Role
 from catenary.torch import operators
 from catenary.torch.kinds import refuse_other_tensors
-from catenary.torch.main_grad import fused_result, main_grad
 from catenary.torch.operators import PLAIN, Form, is_distributed
+from catenary.torch.training import Name, Step, Training, backward_once
 
 _PARAMETERS = (Kind.input, Kind.weight)
-Name = tuple[str, int]  # of a tensor of forward and backward: its kind and index
-
-
-@dataclass(frozen=True)
-class Step:
-    """A chain of a backward pass. Its tensors are numbers of `Training.count` places."""
-
-    form: Form
-    inputs: tuple[int, ...]
-    scalars: tuple[int, ...]
-    outputs: tuple[int, ...]
-    dims: tuple[tuple[int, ...] | None, ...]
-    """Per output: the parameter's dimensions in the order of the gradient's; None: the same order."""
-    output_gradients: frozenset[int]
-    """Of `inputs`, those whose strides are autograd's."""
-
-
-@dataclass(frozen=True, eq=False)
-class Training:
-    """Forward and backward of a chain for one set of wanted gradients. The backward's tensors have places: first what
-    the forward saved, then the output gradients, then what steps write."""
-
-    forward: Form
-    results: int
-    """Outputs of the chain itself; later ones are saved values."""
-    steps: tuple[Step, ...]
-    count: int
-    """Places."""
-    names: tuple[str, ...]
-    """Of the tensor parameters."""
-    gradients: tuple[int | None, ...]
-    """Per tensor parameter, the place of its gradient."""
-    saved_inputs: tuple[int, ...]
-    """The tensors that the backward reads."""
-    saved_outputs: tuple[int, ...]
-    function: ChainFunction | None
-    """None: a forward without gradients."""
-    outputs: tuple[Name, ...]
-    """Of the forward: what is saved after the chain's own."""
-    of_sample: OfSample | None = None
-    """For a chain with a dimension of samples."""
-
-
-@dataclass(frozen=True, eq=False)
-class OfSample:
-    """The chain of one sample, where another one has samples in a dimension: 0, or 1 after one dimension of rows."""
-
-    training: Training
-    inputs: tuple[int | None, ...]
-    """The dimension of each tensor parameter; None: it has no samples."""
-    outputs: tuple[int | None, ...]
-    """The same of the forward's outputs."""
+GraphKeys = tuple[int, int, int, int]  # see graph_keys()
 
 
 class ChainFunction:
@@ -170,7 +118,7 @@ class ChainFunction:
         """Forward and backward for gradients of the tensors that are `wanted`."""
         return self.training(tuple(name for name, want in zip(self._names, wanted, strict=True) if want))
 
-    def graph_keys(self, wanted: tuple[bool, ...]) -> tuple[int, int, int]:
+    def graph_keys(self, wanted: tuple[bool, ...]) -> GraphKeys:
         """For a graph: see graph_keys()."""
         return graph_keys(self, wanted)
 
@@ -320,7 +268,7 @@ class _Apply(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *gradients):
         given = results_gradients(gradients, ctx.zeros)
-        grads = _backward_once(ctx.training, ctx.saved_tensors, given, ctx.scalars, ctx.fused, ctx.shapes)
+        grads = backward_once(ctx.training, ctx.saved_tensors, given, ctx.scalars, ctx.fused, ctx.shapes)
         return None, None, None, *grads
 
     @staticmethod
@@ -345,92 +293,16 @@ def results_gradients(gradients: Sequence[Any], zeros: Sequence[tuple[Any, ...]]
 _plain_apply = super(torch.autograd.Function, _Apply).apply
 
 
-def _backward_once(training: Training, saved: Sequence[Any], gradients: Sequence[Any], *others: Any) -> list[Any]:
-    """backward(); under create_graph its gradients depend on what it reads, and their own gradient is refused."""
-    if not torch.is_grad_enabled():
-        return backward(training, saved, gradients, *others)
-    from catenary.torch.transforms import Once
-
-    found: list[Any] = []
-
-    def run(*tensors: Any) -> tuple[Any, ...]:
-        found[:] = backward(training, tensors[: len(saved)], tensors[len(saved) :], *others)
-        return tuple(gradient for gradient in found if gradient is not None)
-
-    made = iter(Once.apply(training.forward.name, run, *saved, *gradients))
-    return [None if gradient is None else next(made) for gradient in found]
+# By the keys of the forward and of its gradients, and by the set of wanted gradients.
+_trainings: dict[tuple[int, int], dict[tuple[bool, ...], Training]] = {}
 
 
-def no_second_derivative(name: str) -> ArgumentError:
-    """The error of the gradient of a gradient."""
-    return ArgumentError(
-        f"chain '{name}' has no second derivative: differentiate it once, or compute the layer by torch"
-    )
-
-
-def backward(training: Training, saved: Sequence[Any], gradients: Sequence[Any], scalars: Sequence[float],
-             fused: dict[str, Any] | None, shapes: Sequence[Any]) -> list[Any]:  # fmt: skip
-    """The gradients, one per tensor parameter, from what the forward saved and the output gradients."""
-    values: list[Any] = [*saved, *gradients]
-    values += [None] * (training.count - len(values))
-    accumulators = _accumulators(training, fused) if fused is not None else None
-    for step in training.steps:
-        _run_step(step, values, scalars, accumulators)
-    results = []
-    for index, place in enumerate(training.gradients):
-        if place is None:
-            results.append(None)
-        elif fused is not None and training.names[index] in fused:
-            results.append(fused_result(fused[training.names[index]]))
-        else:
-            gradient = values[place]
-            shape = shapes[index]
-            if gradient.numel() != math.prod(shape):  # not shape.numel(): it makes a symbolic size a constant
-                gradient = gradient.sum_to_size(shape)  # the chain has one element for several
-            results.append(gradient if gradient.shape == shape else gradient.reshape(shape))
-    return results
-
-
-def _accumulators(training: Training, fused: dict[str, Any]) -> dict[int, torch.Tensor]:
-    """By the place of the gradient."""
-    found = {}
-    for index, place in enumerate(training.gradients):
-        weight = fused.get(training.names[index])
-        if place is not None and weight is not None:
-            found[place] = main_grad(weight)
-    return found
-
-
-def _run_step(step: Step, values: list[Any], scalars: Sequence[float], accumulators: dict[int, Any] | None) -> None:
-    inputs = [values[place] for place in step.inputs]
-    if step.form.exact and step.output_gradients:  # autograd gives output gradients any strides
-        read = [parameter for parameter in step.form.inputs if parameter.overwritten_by < 0]
-        for i in step.output_gradients:
-            inputs[i] = operators.laid_out(inputs[i], read[i].strides)
-    numbers = [scalars[i] for i in step.scalars] if step.scalars else ()
-    if not accumulators or not any(place in accumulators for place in step.outputs):
-        outputs: Any = operators.run(step.form, inputs, numbers)
-    else:
-        outputs = []
-        for i, (place, dims) in enumerate(zip(step.outputs, step.dims, strict=False)):
-            given = accumulators.get(place)
-            if given is not None and dims is not None:
-                given = given.permute(dims)
-            outputs.append(given if given is not None else operators.empty(step.form, i, inputs))
-        operators.run_out(step.form, inputs, outputs, numbers)
-    for place, dims, output in zip(step.outputs, step.dims, outputs, strict=False):
-        values[place] = output if dims is None else output.permute(*(dims.index(d) for d in sorted(dims)))
-
-
-# By the key of the forward, which several sets of wanted gradients may have, and by that set.
-_trainings: dict[int, dict[tuple[bool, ...], Training]] = {}
-
-
-def graph_keys(function: ChainFunction, wanted: tuple[bool, ...]) -> tuple[int, int, int]:
-    """For a graph: the key of a forward for the gradients of the tensors that are `wanted`, the number of its outputs,
-    and how many of these are results."""
+def graph_keys(function: ChainFunction, wanted: tuple[bool, ...]) -> GraphKeys:
+    """For a graph, and gradients of the tensors that are `wanted`: the key of a forward, that of its backward, the
+    number of outputs, and how many of these are results. Forwards of one key may have several backwards, and a graph
+    from Inductor's cache runs those that it was traced with."""
     if not any(wanted):
-        return function.form.key, len(function.form.outputs), len(function.form.outputs)
+        return function.form.key, 0, len(function.form.outputs), len(function.form.outputs)
     training = function.training_of(wanted)
     outputs = len(training.forward.outputs)
     if outputs > operators.MOST_OUTPUTS:
@@ -438,8 +310,15 @@ def graph_keys(function: ChainFunction, wanted: tuple[bool, ...]) -> tuple[int, 
             f"chain '{function.form.name}' has {outputs} outputs with saved values, and a graph takes "
             f"{operators.MOST_OUTPUTS}: use recompute='all'"
         )
-    _trainings.setdefault(training.forward.key, {})[tuple(wanted)] = training
-    return training.forward.key, outputs, training.results
+    key, gradients = training.forward.key, _gradients_key(training)
+    _trainings.setdefault((key, gradients), {})[tuple(wanted)] = training
+    return key, gradients, outputs, training.results
+
+
+def _gradients_key(training: Training) -> int:
+    """63 bits, equal in every process."""
+    keys = ",".join(str(step.form.key) for step in training.steps)
+    return int.from_bytes(hashlib.sha256(keys.encode()).digest()[:8], "little") >> 1
 
 
 def wanted_of(tensors: Sequence[Any]) -> tuple[bool, ...]:
@@ -451,9 +330,9 @@ def train_call(keys: Any, arguments: tuple, tensors: Sequence[Any], scalars: Seq
     """A call while a graph is traced: one operator, whose gradient is registered. `keys`: graph_keys() for
     `arguments` as a constant of the graph."""
     wanted = wanted_of(tensors)
-    key, count, results = keys(*arguments, wanted)
+    key, gradients, count, results = keys(*arguments, wanted)
     if any(wanted):
-        outputs = _train_operators[count](list(tensors), key, list(scalars))
+        outputs = _train_operators[count](list(tensors), key, list(scalars), gradients)
     else:
         outputs = _run_operators[count](list(tensors), key, list(scalars))
     outputs = (outputs,) if count == 1 else outputs
@@ -464,21 +343,23 @@ _train_operators = operators.train
 _run_operators = operators._run
 
 
-def _known_training(key: int, wanted: tuple[bool, ...]) -> Training:
+def _known_training(key: int, gradients: int, wanted: tuple[bool, ...]) -> Training:
     """For these gradients, or for more: autograd drops what it does not want."""
-    known = _trainings[key]
+    known = _trainings[key, gradients]
     for some, training in known.items():
         if all(has or not want for has, want in zip(some, wanted, strict=True)):
             return training
     made = next(iter(known.values())).function.training_of(wanted)
     if made.forward.key != key:
-        raise ArgumentError(f"chain '{made.forward.name}' has no gradient for these tensors in this graph: trace it again")
+        raise ArgumentError(
+            f"chain '{made.forward.name}' has no gradient for these tensors in this graph: trace it again"
+        )
     return made
 
 
 def _setup_context(ctx, inputs, output):
-    tensors, key, scalars = inputs
-    training = _known_training(key, tuple(tensor.requires_grad for tensor in tensors))
+    tensors, key, scalars, gradients = inputs
+    training = _known_training(key, gradients, tuple(tensor.requires_grad for tensor in tensors))
     outputs = output if isinstance(output, tuple) else (output,)
     ctx.training, ctx.scalars = training, scalars
     ctx.shapes = [tensor.shape for tensor in tensors]
@@ -487,8 +368,8 @@ def _setup_context(ctx, inputs, output):
 
 def _backward(ctx, *gradients):
     training = ctx.training
-    grads = _backward_once(training, ctx.saved_tensors, gradients[: training.results], ctx.scalars, None, ctx.shapes)
-    return grads, None, None if ctx.scalars else []
+    grads = backward_once(training, ctx.saved_tensors, gradients[: training.results], ctx.scalars, None, ctx.shapes)
+    return grads, None, None if ctx.scalars else [], None
 
 
 for _count in operators.train:

@@ -14,9 +14,10 @@ import torch
 from catenary.chain import Chain
 from catenary.errors import ArgumentError
 from catenary.torch import forms, operators
-from catenary.torch.function import ChainFunction, Training, apply, train_call
+from catenary.torch.function import ChainFunction, GraphKeys, apply, train_call
 from catenary.torch.kinds import checked, refuse_kinds
 from catenary.torch.operators import PLAIN, is_distributed
+from catenary.torch.training import Training
 
 Tensor = torch.Tensor
 
@@ -103,7 +104,7 @@ def grouped_linear(x: Tensor, w: Tensor, b: Tensor | None = None, activation: st
     try:
         if offs is None:
             return _call(("groups", b is not None, activation, recompute), (x, w) if b is None else (x, w, b))
-        tensors = (x, w, offs) if b is None else (x, w, offs, b)
+        tensors = (x, w, whole(offs)) if b is None else (x, w, whole(offs), b)
         return _call(("ragged", b is not None, activation, recompute), tensors)
     except Exception:
         refuse_kinds(grouped_linear, locals())
@@ -134,11 +135,17 @@ def grouped_glu_mlp(x: Tensor, w_gate: Tensor, w_up: Tensor | None, w_down: Tens
         given = sum(bias is not None for bias in biases)
         if given not in (0, 3):
             raise ArgumentError("only some of b_gate, b_up and b_down are given: pass all or none")
-        tensors = (x, w_gate, w_up, w_down, offs) + (biases if given else ()) + (() if scale is None else (scale,))
+        tensors = (x, w_gate, w_up, w_down, whole(offs))
+        tensors += (biases if given else ()) + (() if scale is None else (scale,))
         return _call(("ragged_glu_mlp", given > 0, scale is not None, activation, recompute), tensors)
     except Exception:
         refuse_kinds(grouped_glu_mlp, locals())
         raise
+
+
+def whole(offs: Tensor) -> Tensor:
+    """The ends of groups, copied where they have gaps: in a chain they are contiguous."""
+    return offs if offs.is_contiguous() else offs.contiguous()
 
 
 @checked
@@ -221,7 +228,8 @@ def _sharded(name: Name, tensors: tuple[Tensor, ...], fused: tuple[str, ...]) ->
 
     if fused and _is_grad_enabled() and _needs_gradient(tensors[1:]):
         raise ArgumentError(
-            "fuse_wgrad_accumulation takes no DTensors: leave it out, or call to_local() on the weights and set main_grad"
+            "fuse_wgrad_accumulation takes no DTensors: leave it out, or call to_local() on the weights and set "
+            "main_grad"
         )
     kind, *_, chosen, recompute = name
 
@@ -301,8 +309,7 @@ def _make(name: Name, dtype: torch.dtype, exact: bool) -> ChainFunction:
 
 
 @torch.compiler.assume_constant_result
-def _call_keys(name: Name, dtype: str, wanted: tuple[bool, ...]) -> tuple[int, int, int]:
-    """For a graph: the key of a forward, its outputs, and how many of these are results."""
+def _call_keys(name: Name, dtype: str, wanted: tuple[bool, ...]) -> GraphKeys:
     torch_dtype = getattr(torch, dtype.removeprefix("torch."))
     exact = torch_dtype == torch.float32 and _exact_f32()
     return _make(name, torch_dtype, exact).graph_keys(wanted)

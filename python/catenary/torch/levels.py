@@ -24,7 +24,7 @@ _functorch = torch._C._functorch
 def _run(count: int) -> Callable[..., Any]:
     """The kernel of run1 to run4, and of train1 to train4, whose gradient torch's transforms do not take."""
 
-    def kernel(inputs: list[Tensor], key: int, scalars: Sequence[float] = ()) -> Any:
+    def kernel(inputs: list[Tensor], key: int, scalars: Sequence[float] = (), gradients: int = 0) -> Any:
         form = operators.form_of(key)
         operators.check_outputs(form, count)
         outputs = call(form, None, inputs, scalars)

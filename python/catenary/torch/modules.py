@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from catenary.arguments import shown
 from catenary.errors import ArgumentError
 from catenary.torch import functional
 from catenary.torch.forms import activation_name
@@ -53,6 +54,9 @@ class Linear(nn.Linear):
         return f"{super().extra_repr()}, activation={self.activation}"
 
 
+_OF_MLP: Any = object()  # an activation that is not given: None is one
+
+
 class GLU(nn.Module):
     """A gated MLP: `down_proj(activation(gate_proj(x)) * up_proj(x))`, as LlamaMLP of transformers names it.
 
@@ -74,11 +78,17 @@ class GLU(nn.Module):
 
     @classmethod
     @checked
-    def of(cls, mlp: nn.Module, activation: str | None = "silu") -> GLU:
-        """A module that shares gate_proj, up_proj and down_proj of `mlp`."""
+    def of(cls, mlp: nn.Module, activation: str | None = _OF_MLP) -> GLU:
+        """A module that shares gate_proj, up_proj and down_proj of `mlp`.
+
+        activation: if it is not given, that of `mlp.act_fn`, a module or function of torch or transformers; without
+        `act_fn` "silu". ArgumentError if no chain has it.
+        """
         for name in ("gate_proj", "up_proj", "down_proj"):
             if not isinstance(getattr(mlp, name, None), nn.Linear):
                 raise ArgumentError(f"mlp has no linear layer '{name}': pass one with gate_proj, up_proj, down_proj")
+        if activation is _OF_MLP:
+            activation = _activation_of(mlp)
         gate = mlp.gate_proj
         made = cls(gate.in_features, gate.out_features, activation=activation, bias=gate.bias is not None,
                    device="meta")  # fmt: skip
@@ -122,10 +132,9 @@ class GroupedLinear(nn.Module):
 
     def reset_parameters(self) -> None:
         """As torch.nn.Linear's, for each group."""
-        _uniform(self.weight)
+        _uniform(self.weight, self.weight.shape[2])
         if self.bias is not None:
-            bound = 1 / math.sqrt(self.weight.shape[2])
-            nn.init.uniform_(self.bias, -bound, bound)
+            _uniform(self.bias, self.weight.shape[2])
 
     def forward(self, x: Tensor, offs: Tensor | None = None) -> Tensor:
         """x: [..., groups, in_features], or with offs (i32[groups], group ends) [rows, in_features]."""
@@ -160,10 +169,9 @@ class Experts(nn.Module):
     def reset_parameters(self) -> None:
         """As torch.nn.Linear's, for each expert."""
         for weight, bias in ((self.gate_up_proj, self.gate_up_proj_bias), (self.down_proj, self.down_proj_bias)):
-            _uniform(weight)
+            _uniform(weight, weight.shape[2])
             if bias is not None:
-                bound = 1 / math.sqrt(weight.shape[-1])
-                nn.init.uniform_(bias, -bound, bound)
+                _uniform(bias, weight.shape[2])
 
     def forward(self, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor) -> Tensor:
         """hidden_states [tokens, hidden_size], top_k_index and top_k_weights [tokens, k]."""
@@ -174,6 +182,19 @@ class Experts(nn.Module):
                        recompute=self.recompute)  # fmt: skip
 
 
-def _uniform(weight: Tensor) -> None:
-    bound = 1 / math.sqrt(weight.shape[-1])
-    nn.init.uniform_(weight, -bound, bound)
+def _uniform(parameter: Tensor, columns: int) -> None:
+    bound = 1 / math.sqrt(columns) if columns > 0 else 0
+    nn.init.uniform_(parameter, -bound, bound)
+
+
+def _activation_of(mlp: nn.Module) -> str | None:
+    from catenary.torch.experts import activation_of
+
+    if isinstance(mlp, GLU):
+        return mlp.activation
+    if not hasattr(mlp, "act_fn"):
+        return "silu"
+    name = activation_of(mlp.act_fn)
+    if name is None:
+        raise ArgumentError(f"mlp.act_fn is {shown(mlp.act_fn)}, which no chain has: pass activation, or keep mlp")
+    return name

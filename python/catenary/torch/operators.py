@@ -39,8 +39,8 @@ _RESULTS = {1: "Tensor"} | {n: f"({', '.join(['Tensor'] * n)})" for n in range(2
 SCHEMAS = (
     [f"run{n}(Tensor[] inputs, int key, float[] scalars=[]) -> {_RESULTS[n]}" for n in _RESULTS]
     + [
-        # Without a default: a registered gradient sees each argument.
-        f"train{n}(Tensor[] inputs, int key, float[] scalars) -> {_RESULTS[n]}"
+        # Without defaults: a registered gradient sees each argument.
+        f"train{n}(Tensor[] inputs, int key, float[] scalars, int gradients) -> {_RESULTS[n]}"
         for n in _RESULTS
     ]
     + ["run_out(Tensor[] inputs, Tensor(a!)[] outs, int key, float[] scalars=[]) -> ()"]
@@ -393,7 +393,7 @@ def laid_out(tensor: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
 
 
 def _fake(count: int) -> Any:
-    def fake(inputs: list[torch.Tensor], key: int, scalars: Sequence[float] = ()) -> Any:
+    def fake(inputs: list[torch.Tensor], key: int, scalars: Sequence[float] = (), gradients: int = 0) -> Any:
         form = form_of(key)
         check_outputs(form, count)
         _check_types(form, form.arguments(inputs))

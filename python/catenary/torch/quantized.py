@@ -132,14 +132,16 @@ def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     if ctx.needs_input_grad[0]:
         of_x = gradient @ _weight(weight, scale, zero, Kind(*ctx.kind), gradient.dtype)
     if ctx.needs_input_grad[4]:
-        of_bias = gradient.reshape(-1, gradient.shape[-1]).sum(0)
+        of_bias = gradient.sum_to_size(gradient.shape[-1:])
     return of_x, None, None, None, of_bias, None, None, None, None
 
 
 def _product(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | None, bias: Tensor | None, kind: Kind,
              name: str | None) -> Tensor:  # fmt: skip
-    if x.numel() == 0:
-        return x.new_zeros((*x.shape[:-1], kind.rows))
+    if x.numel() == 0 or kind.rows == 0:  # nothing is summed
+        y = x.new_zeros((*x.shape[:-1], kind.rows))
+        y = y if bias is None else y + bias
+        return y if name is None else chain_activation(name, y)
     if not _device_has_kernels(x.device.type, x.device.index or 0):
         wide = _weight(weight, scale, zero, kind, x.dtype)
         y = torch.nn.functional.linear(x, wide, bias)
@@ -194,12 +196,12 @@ def kind_of(weight: Tensor, scale: Tensor, columns: int, dtype: str, group: int 
             "[..., k], scale [n, groups], the weight of these sizes and its weight_dtype"
         )
     if group is None:
-        if groups == 0 or columns % groups != 0:
+        if columns % groups != 0 if groups > 0 else columns > 0:
             raise ArgumentError(f"{columns} columns in {groups} groups leave a part of a group: pass group")
-        group = columns // groups
+        group = columns // max(groups, 1)
     elif group < 1 or -(-columns // group) != groups:
         raise ArgumentError(f"group is {group}: {columns} columns are then no {groups} groups, as scale has")
-    return Kind(dtype, rows, columns, min(group, columns))
+    return Kind(dtype, rows, columns, max(min(group, columns), 1))
 
 
 def _cast(x: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -269,7 +271,7 @@ def _weight(weight: Tensor, scale: Tensor, zero: Tensor | None, kind: Kind, resu
     values = unpack(weight, kind)
     whole = kind.columns % kind.group == 0
     if whole:  # otherwise the last group is a part
-        values = values.reshape(kind.rows, -1, kind.group)
+        values = values.reshape(kind.rows, kind.columns // kind.group, kind.group)
     if zero is not None:
         values = values.to(torch.int16) - _by_columns(zero, kind, whole)
     product = values.to(exact) * _by_columns(scale.to(exact), kind, whole)

@@ -45,7 +45,7 @@ class QuantizedLinear(nn.Module):
             raise ArgumentError(f"group is {group}: use a positive number of columns, or None for a whole row")
         self.in_features, self.out_features = in_features, out_features
         self.weight_dtype = weight_dtype
-        self.group = in_features if group is None else min(group, in_features)
+        self.group = max(in_features if group is None else min(group, in_features), 1)
         self.activation = activation_name(activation)
         blocks = (out_features, -(-in_features // self.group))
         size = packed_bytes(weight_dtype, out_features, in_features)
@@ -71,7 +71,7 @@ class QuantizedLinear(nn.Module):
         weight = layer.weight.detach()
         if not weight.is_floating_point() or not bool(torch.isfinite(weight).all()):
             raise ArgumentError("the weight of the layer has values that are no finite numbers: quantise finite ones")
-        width = layer.in_features if group is None else group
+        width = max(layer.in_features, 1) if group is None else group
         values, scale, zero = _round_to_nearest(weight, bits, width, symmetric)
         return cls.from_values(values, scale, zero, layer.bias, bits=bits, group=group, activation=activation)
 
@@ -88,7 +88,8 @@ class QuantizedLinear(nn.Module):
             raise ArgumentError(f"values is {values.dtype} of {values.dim()} dimensions: pass int8 [n, k]")
         rows = values.detach().cpu().contiguous()
         packed = repack(rows, "plain", "i4" if bits == 4 else "i8")
-        return cls._of(torch.from_numpy(packed), tuple(values.shape), scale, zero, bias, f"i{bits}", group, activation)
+        return cls._of(torch.from_numpy(packed), tuple(values.shape), scale, zero, bias, f"i{bits}", group, activation,
+                       values.device)  # fmt: skip
 
     @classmethod
     @checked
@@ -99,11 +100,15 @@ class QuantizedLinear(nn.Module):
         stored, int32 [n / f, groups]; None: symmetric), weight_shape. The columns are in order: no `weight_g_idx`.
 
         f, the values of a word, is 8 or 4; k is a multiple of it. Buffers are on the device of `packed`.
+
+        shape: None: f is that which fits the rows of `zero` and the groups of `scale`. ArgumentError where both do, as
+        without zeros they mostly do.
         """
         if packed.dtype != torch.int32 or packed.dim() != 2:
             raise ArgumentError(f"packed is {packed.dtype} of {packed.dim()} dimensions: pass weight_packed, int32")
-        n, k = packed.shape[0], 8 * packed.shape[1]
-        if shape is not None:
+        if shape is None:
+            n, k = packed.shape[0], packed.shape[1] * (32 // _bits_of_words(packed, scale, zero))
+        else:
             sizes = integers(shape.tolist() if isinstance(shape, Tensor) else shape, "shape")
             if len(sizes) != 2:
                 raise ArgumentError(f"shape is {shown(shape)}: pass weight_shape, [n, k]")
@@ -156,11 +161,10 @@ class QuantizedLinear(nn.Module):
 
     @classmethod
     def _of(cls, weight: Tensor, shape: tuple[int, int], scale: Tensor, zero: Tensor | None, bias: Tensor | None,
-            dtype: str, group: int | None, activation: str | None, device: Any = None) -> QuantizedLinear:  # fmt: skip
+            dtype: str, group: int | None, activation: str | None, device: Any) -> QuantizedLinear:  # fmt: skip
         kind = quantized.kind_of(weight, scale, shape[1], dtype, group)
         if kind.rows != shape[0]:
             raise ArgumentError(f"scale has shape {list(scale.shape)} and the weight {list(shape)}: pass one row each")
-        device = scale.device if device is None else device
         made = cls(kind.columns, kind.rows, bias is not None, weight_dtype=dtype, group=kind.group,
                    symmetric=zero is None, activation=activation, scale_dtype=scale.dtype, device="meta")  # fmt: skip
         made.weight, made.scale = weight.to(device), scale.detach().to(device).contiguous()
@@ -197,12 +201,30 @@ class QuantizedLinear(nn.Module):
         )
 
 
+def _bits_of_words(packed: Tensor, scale: Tensor, zero: Tensor | None) -> int:
+    """4 or 8: the bits of the values in words [n, w], if the sizes of scale and zero fit only one."""
+    n, words = packed.shape
+
+    def fits(bits: int) -> bool:
+        count = 32 // bits
+        whole = scale.dim() != 2 or words * count % max(scale.shape[1], 1) == 0
+        return whole and (zero is None or zero.dim() != 2 or zero.shape[0] == -(-n // count))
+
+    fitting = [bits for bits in (4, 8) if fits(bits)]
+    if len(fitting) != 1:
+        raise ArgumentError(
+            f"packed has shape [{n}, {words}], and scale and zero do not say whether its values have 4 or 8 bits: pass "
+            "shape, which is weight_shape, [n, k]"
+        )
+    return fitting[0]
+
+
 def _round_to_nearest(weight: Tensor, bits: int, group: int,
                       symmetric: bool) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
     """Integers int8 [n, k], scales and zeros [n, groups], computed in f32 with the scale as it is stored."""
     n, k = weight.shape
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
-    padded = torch.nn.functional.pad(weight.to(torch.float32), (0, -k % group)).view(n, -1, group)
+    padded = torch.nn.functional.pad(weight.to(torch.float32), (0, -k % group)).view(n, -(-k // group), group)
     if symmetric:
         step = padded.abs().amax(-1) / ((high - low) / 2)
     else:
@@ -215,5 +237,5 @@ def _round_to_nearest(weight: Tensor, bits: int, group: int,
     values = torch.round(padded / real.unsqueeze(-1))
     if zero is not None:
         values = values + zero.unsqueeze(-1)
-    values = values.clamp(low, high).to(torch.int8).view(n, -1)[:, :k]
+    values = values.clamp(low, high).to(torch.int8).flatten(1)[:, :k]
     return values, scale, None if zero is None else zero.to(torch.int8)

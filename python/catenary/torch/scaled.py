@@ -14,6 +14,7 @@ import torch
 
 from catenary.errors import ArgumentError
 from catenary.torch import forms, operators
+from catenary.torch.functional import chain_activation, whole
 from catenary.torch.kinds import refuse_kinds
 from catenary.torch.operators import PLAIN, is_distributed
 
@@ -101,7 +102,7 @@ def scaled_grouped_linear(x: Tensor, w: Tensor, x_scale: Tensor, w_scale: Tensor
             raise _wrong_scale("w_scale", w_scale, f"[{groups}, {n}], [{groups}] or one element")
         key = _key("scaled_ragged", operators.FP8[x.dtype], rows, kind, _name(bias), name, operators.NAMES[out_dtype],
                    out_scale is not None, fast_accum)  # fmt: skip
-        return _run(key, [x, w, offs, sx, sw], bias, out_scale)
+        return _run(key, [x, w, whole(offs), sx, sw], bias, out_scale)
     except Exception:
         refuse_kinds(scaled_grouped_linear, locals())
         raise
@@ -202,8 +203,6 @@ def _known_key(kind: str, *options: Any) -> int:
 def _zeros(shape: Any, x: Tensor, bias: Tensor | None, offs: Tensor | None, activation: str | None,
            out_dtype: torch.dtype, out_scale: Tensor | None) -> Tensor:  # fmt: skip
     """The result where nothing is summed."""
-    from catenary.torch.functional import chain_activation
-
     y = torch.zeros(shape, device=x.device)
     if bias is not None and y.numel() > 0:
         if offs is None:

@@ -75,7 +75,7 @@ def _extra(form: Form, tensors: Sequence[Any]) -> tuple[int, ...]:
     return tuple(len(t.shape) - len(p.sizes) for t, p in zip(tensors, form.inputs, strict=True))
 
 
-def _rule(inputs: Any, key: int, scalars: Any = ()) -> list[tuple[list[Any], list[Any]]]:
+def _rule(inputs: Any, key: int, scalars: Any = (), gradients: int = 0) -> list[tuple[list[Any], list[Any]]]:
     form = operators.form_of(key)
     found = rules(key, _extra(form, inputs))
     return [(rule.outputs, rule.inputs) for rule in (found[:1] if form.exact else found)]

@@ -20,16 +20,9 @@ from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter 
 from catenary.chain import Chain
 from catenary.errors import ArgumentError, Error
 from catenary.torch import batching, operators
-from catenary.torch.function import (
-    ChainFunction,
-    OfSample,
-    Training,
-    backward,
-    no_second_derivative,
-    results_gradients,
-    zeros_like_results,
-)
+from catenary.torch.function import ChainFunction, results_gradients, zeros_like_results
 from catenary.torch.operators import Form
+from catenary.torch.training import OfSample, Training, backward, no_second_derivative
 
 Tensor = torch.Tensor
 Call = Callable[[Training, list[Tensor]], Sequence[Tensor]]
@@ -409,6 +402,8 @@ def _one_by_one(training: Training, size: int, dims: Sequence[int | None], tenso
         if form.exact:
             samples = [t if p.bytes else operators.laid_out(t, p.strides) if t.dim() == len(p.strides) else t
                        for p, t in zip(form.inputs, samples, strict=True)]  # fmt: skip
+        else:  # the ends of groups are contiguous in every chain
+            samples = [t.contiguous() if t.dtype == torch.int32 else t for t in samples]
         results.append(call(training, samples))
     outputs = tuple(torch.stack(parts) for parts in zip(*results, strict=True))
     return outputs, (0,) * len(outputs)

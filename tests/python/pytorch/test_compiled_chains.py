@@ -88,6 +88,26 @@ def test_one_operator(device):
     assert called and set(map(str, called)) == {"catenary.train2.default"}
 
 
+def test_graphs_name_their_gradients():
+    """Inductor finds a graph of an earlier process in its cache by what the graph holds, and runs the backward that it
+    was traced with: two backwards of one forward must be two graphs."""
+    held = []
+
+    def backend(graph, inputs):
+        held.append([node.args[1:] for node in graph.graph.nodes if "catenary" in str(node.target)])
+        return graph
+
+    tensors = [torch.randn(6, 8), torch.randn(4, 8)]
+    for recompute in ("unstored", "all"):
+        layer = ct.chain(SYMBOL, exact=False, recompute=recompute)
+        for frozen in (True, False):
+            x, w = tensors[0].clone().requires_grad_(not frozen), tensors[1].clone().requires_grad_()
+            results(torch.compile(lambda x, w, layer=layer: layer(x, w, 2.0), backend=backend), (x, w))
+    assert all(len(calls) == 1 for calls in held) and len(held) == 4
+    forward, gradients = [calls[0][0] for calls in held], [calls[0][2] for calls in held]
+    assert len(set(forward)) == 1 and len(set(gradients)) == 4
+
+
 def test_wrong_arguments(device):
     layer = torch.compile(ct.chain(EXACT), backend="eager")
     x, w = torch.randn(6, 8, device=device), torch.randn(4, 8, device=device, requires_grad=True)

@@ -86,7 +86,7 @@ def test_modules_refuse():
             call()
 
 
-def float8_layer(n, k, tensor=False, activations=True, **options):
+def float8_layer(n, k, tensor=False, activations=True, dtype=BF16, **options):
     """As quantize_ makes it, which asks for a GPU."""
     pytest.importorskip("torchao")
     from torchao.float8.inference import Float8MMConfig
@@ -95,7 +95,7 @@ def float8_layer(n, k, tensor=False, activations=True, **options):
     from torchao.quantization.quantize_.workflows.float8.float8_tensor import QuantizeTensorToFloat8Kwargs
 
     kind = PerTensor() if tensor else PerRow()
-    layer = nn.Linear(k, n, dtype=BF16)
+    layer = nn.Linear(k, n, dtype=dtype)
     kwargs = QuantizeTensorToFloat8Kwargs(granularity=kind, **options) if activations else None
     made = Float8Tensor.from_hp(
         layer.weight.detach(),
@@ -155,6 +155,99 @@ def test_what_is_left_of_torchao(near):
         assert reason in conversion.reason, conversion
 
 
+class Doubled(nn.Linear):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+class Named(nn.Linear):
+    """With the forward of nn.Linear."""
+
+
+def int8_layers(*layers, dtype=BF16):
+    ao = pytest.importorskip("torchao.quantization")
+    model = nn.Sequential(*layers).to(dtype)
+    ao.quantize_(model, ao.Int8WeightOnlyConfig())
+    return model
+
+
+def doubled(self, x):
+    return 2 * nn.Linear.forward(self, x)
+
+
+def with_a_forward(layer):
+    layer.forward = doubled.__get__(layer)
+
+
+@pytest.mark.parametrize(
+    "change, reason",
+    [
+        (lambda layer: layer.register_forward_pre_hook(lambda *_: None), "it has hooks"),
+        (lambda layer: layer.register_full_backward_hook(lambda *_: None), "it has hooks"),
+        (lambda layer: layer.register_full_backward_pre_hook(lambda *_: None), "it has hooks"),
+        (lambda layer: setattr(layer, "_hf_hook", object()), "it has hooks"),
+        (with_a_forward, "it has a forward of its own"),
+        (lambda layer: setattr(layer, "forward", lambda x: x), "it has a forward of its own"),
+        (lambda layer: layer.to("meta"), "is on the meta device: load it first"),
+        (lambda layer: setattr(layer, "bias", nn.Parameter(layer.bias.to("meta"))), "its bias is on the meta device"),
+    ],
+    ids=["pre", "backward", "backward pre", "accelerate", "instance", "function", "meta", "bias on meta"],
+)
+@pytest.mark.parametrize("library", ["torchao", "compressed-tensors"])
+def test_a_layer_that_computes_something_else_is_left(library, change, reason):
+    layer = int8_layers(nn.Linear(64, 32))[0] if library == "torchao" else compressed(INT4)[0]
+    change(layer)
+    model = nn.Sequential(layer)
+    _, (found,) = ct.convert(model)
+    assert model[0] is layer and not found.taken and reason in found.reason
+
+
+def test_a_class_with_a_forward_of_its_own_is_left(device):
+    model = int8_layers(Doubled(64, 32), Named(32, 16)).to(device)
+    x = torch.randn(3, 64, dtype=BF16, device=device)
+    wanted = model[0](x)
+    _, found = ct.convert(model)
+    assert [c.taken for c in found] == [False, True] and "it has a forward of its own" in found[0].reason
+    assert torch.equal(model[0](x), wanted) and type(model[1]) is ct.QuantizedLinear
+
+
+@pytest.mark.parametrize("library", ["torchao", "compressed-tensors"])
+def test_a_layer_of_an_f32_model_is_left(device, library):
+    """QuantizedLinear takes x of bf16 and f16."""
+    f32 = torch.float32
+    if library == "torchao":
+        model = int8_layers(nn.Linear(64, 32), dtype=f32).to(device)
+    else:
+        model = nn.Sequential(compressed(INT4, dtype=f32)[0], compressed(INT4 | dict(symmetric=False), dtype=f32)[0])
+    _, found = ct.convert(model)
+    assert {c.reason for c in found} == {"its x is f32: convert the model to bf16 or f16 first"}
+    if library == "torchao":
+        assert model(torch.randn(3, 64, device=device)).dtype == f32
+    scaled = float8_layer(48, 64, dtype=f32)  # it takes f32
+    layer, _ = ct.convert(scaled)
+    assert layer(torch.randn(3, 64)).dtype == f32
+
+
+def test_layers_whose_weight_another_module_reads(device):
+    """nn.TransformerEncoderLayer in eval mode, without gradients, passes the weights to one operator."""
+    ao = pytest.importorskip("torchao.quantization")
+    layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dtype=BF16, device=device).eval()
+    model = nn.Sequential(nn.TransformerEncoder(layer, 1, enable_nested_tensor=False), nn.Linear(32, 8))
+    model.to(device, BF16)
+    ao.quantize_(model, ao.Int8WeightOnlyConfig())
+    x = torch.randn(2, 5, 32, dtype=BF16, device=device)
+    with torch.no_grad():
+        wanted = model[0](x)
+        _, found = ct.convert(model)
+        assert torch.equal(model[0](x), wanted)
+    assert [c.taken for c in found] == [False, False, True]
+    assert all("nn.TransformerEncoderLayer reads its weight" in c.reason for c in found[:2])
+    attention = nn.MultiheadAttention(32, 4, dtype=BF16, device=device)
+    ao.quantize_(attention, ao.Int8WeightOnlyConfig(), filter_fn=lambda module, _: isinstance(module, nn.Linear))
+    _, (left,) = ct.convert(attention)
+    assert left.name == "out_proj" and "nn.MultiheadAttention reads its weight" in left.reason
+
+
 def test_torch_compile_takes_the_products_of_torchao(near):
     """The pass over the graph that Inductor gets. Torch multiplies fp8 on the CPU with a scale per tensor."""
     from torch._dynamo.backends.common import aot_autograd
@@ -174,7 +267,7 @@ def test_torch_compile_takes_the_products_of_torchao(near):
     assert any(d.taken and "fast_accum" in d.chain for d in ct.decisions), [str(d) for d in ct.decisions]
 
 
-def compressed(weights, inputs=None, n=48, k=64, **state):
+def compressed(weights, inputs=None, n=48, k=64, dtype=BF16):
     """A compressed module of compressed-tensors."""
     pytest.importorskip("compressed_tensors")
     from compressed_tensors.compressors.base import compress_module
@@ -186,7 +279,7 @@ def compressed(weights, inputs=None, n=48, k=64, **state):
     scheme = QuantizationScheme(
         targets=["Linear"], weights=args, input_activations=QuantizationArgs(**inputs) if inputs else None
     )
-    layer = nn.Linear(k, n)
+    layer = nn.Linear(k, n, dtype=dtype)
     source = layer.weight.detach().clone()
     initialize_module_for_quantization(layer, scheme)
     sizes = {"tensor": (1, n * k), "channel": (n, k), "group": (n, k // (args.group_size or k), args.group_size or k)}
@@ -226,7 +319,7 @@ def test_compressed_tensors(near, weights, inputs, kind):
 
     bias = layer.bias.double()
     decompress_module(layer)
-    assert torch.equal(made[0].dequantize(torch.float32), layer.weight.float())
+    assert torch.equal(made[0].dequantize(BF16), layer.weight)
     near(layer.weight, source.double(), factor=1e4)
     x = torch.randn(4, 64, dtype=BF16)
     if kind is ct.ScaledLinear:

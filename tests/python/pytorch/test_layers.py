@@ -278,7 +278,7 @@ def test_a_layer_that_trains_with_a_dynamic_size_is_traced_once(device):
 def test_a_bias_of_one_element(device, near):
     x, w, b = randn(device, 4, 8), randn(device, 6, 8), randn(device, 1).requires_grad_()
     ct.linear(x, w, b).sum().backward()
-    near(b.grad, torch.full((1,), 24.0))
+    near(b.grad, torch.full((1,), 24.0, device=device))
 
 
 def test_sizes_of_1_give_no_result_of_another_size(device):
