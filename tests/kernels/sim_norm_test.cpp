@@ -40,6 +40,7 @@ SimulatedChain make(const std::string& text, const char* tile = "", const char* 
   SimulatedChainOptions options;
   options.target = target;
   options.plan.force_tile = tile;
+  options.plan.prefer_inside = true;
   options.fill = fill;
   auto chain = SimulatedChain::make(text, options);
   if (!chain) FAIL(text << "\n" << take_report(chain.takeError()).message);
