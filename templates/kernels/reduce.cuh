@@ -11,8 +11,9 @@
 //   shared memory: f32 [slice][sum][lane][vec]
 //
 // Along terms a lane is one output, its slices are neighbouring threads, and each adds vectors of
-// terms, which are adjacent in memory. Its sum of a vector's elements, in ascending order, joins
-// those of its warp by butterflies, and those of the output's warps by shared memory:
+// terms, which are adjacent in memory. The first and the last vector of a row may have fewer terms:
+// the others begin where the row's memory is aligned. Its sum of a vector's elements, in ascending
+// order, joins those of its warp by butterflies, and those of the output's warps by shared memory:
 // f32 [lane][warp][sum].
 //
 //   timeline: PDL trigger, dependency wait | each slice combines its terms | stores to shared
@@ -44,12 +45,20 @@ CATENARY_DEVICE RowRange reduce_rows(const P& params, const Coord& at) {
   }
 }
 
+// Along terms: the vectors of a row, with one that may be empty where rows have different starts.
+template <const ReduceConfig& kConfig, class P>
+CATENARY_DEVICE i64 row_vectors(const P& params) {
+  constexpr i64 kMostShift = kConfig.skewed() ? kConfig.vec - 1 : 0;
+  const i64 size = extent_at_launch(kConfig.size.at[kMaxDims - 1], params);
+  return ceil_div(size + kMostShift, i64{kConfig.vec});
+}
+
 template <const ReduceConfig& kConfig, class P>
 CATENARY_DEVICE i64 reduce_terms(const P& params, i64 rows) {
   i64 terms = ceil_div(rows, i64{kConfig.rows});
 #pragma unroll
   for (int d = 1; d < kConfig.term_rank; ++d) terms *= extent_at_launch(kConfig.size.at[d], params);
-  if constexpr (kConfig.along_terms) terms *= kConfig.size.at[kMaxDims - 1].size / kConfig.vec;
+  if constexpr (kConfig.along_terms) terms *= row_vectors<kConfig>(params);
   return terms;
 }
 
@@ -79,13 +88,35 @@ CATENARY_DEVICE bool reduce_coord(const P& params, u64 i, Coord& at) {
   return i == 0;
 }
 
+// Along terms: sets the begin and the number of the terms of a vector, whose row is in `at`.
+template <const ReduceConfig& kConfig, class P>
+CATENARY_DEVICE void set_vector(const P& params, u64 vector, Coord& at) {
+  if constexpr (!kConfig.partial_vectors()) {
+    at.dim[kMaxDims - 1] = static_cast<u32>(vector * kConfig.vec);
+  } else {
+    const i64 size = extent_at_launch(kConfig.size.at[kMaxDims - 1], params);
+    // Elements between the aligned address before the row and the row.
+    u32 shift = 0;
+#pragma unroll
+    for (int d = 0; d < kMaxDims - 1; ++d)
+      shift += static_cast<u32>(kConfig.skew.at[d]) * at.dim[d];
+    shift %= kConfig.vec;
+    const i64 start = static_cast<i64>(vector * kConfig.vec) - shift;
+    const i64 begin = start < 0 ? 0 : start;
+    const i64 end = start + kConfig.vec < size ? start + kConfig.vec : size;
+    at.dim[kMaxDims - 1] = static_cast<u32>(begin);
+    at.valid = begin < end ? static_cast<i32>(end - begin) : 0;
+  }
+}
+
 // `first`: the index of the first term in dimension 0.
 template <const ReduceConfig& kConfig, class P>
 CATENARY_DEVICE void set_term(const P& params, u64 term, i64 first, Coord& at) {
-  if constexpr (kConfig.along_terms) {
-    constexpr u64 kVectors = static_cast<u64>(kConfig.size.at[kMaxDims - 1].size / kConfig.vec);
-    at.dim[kMaxDims - 1] = static_cast<u32>(term % kVectors * kConfig.vec);
-    term /= kVectors;
+  [[maybe_unused]] u64 vector = term;
+  if constexpr (kConfig.along_terms && kConfig.term_rank > 0) {
+    const u64 vectors = static_cast<u64>(row_vectors<kConfig>(params));
+    vector = term % vectors;
+    term /= vectors;
   }
 #pragma unroll
   for (int d = kConfig.term_rank - 1; d >= 0; --d) {
@@ -97,6 +128,7 @@ CATENARY_DEVICE void set_term(const P& params, u64 term, i64 first, Coord& at) {
       term /= size;
     }
   }
+  if constexpr (kConfig.along_terms) set_vector<kConfig>(params, vector, at);
 }
 
 // Combines the results of an output's slices, vectors of terms; `total` is complete in slice 0. All
@@ -233,7 +265,14 @@ CATENARY_DEVICE void reduce(const P& params) {
     Prologue::load(params, at, terms_in);
     Prologue::values(params, at, terms_in, value);
 #pragma unroll
-    for (int s = 0; s < kConfig.sums; ++s) sum[s] = map<V, Operator>(sum[s], value[s]);
+    for (int s = 0; s < kConfig.sums; ++s) {
+      if constexpr (kConfig.partial_vectors()) {
+#pragma unroll
+        for (int j = 0; j < V; ++j)
+          value[s].v[j] = j < at.valid ? value[s].v[j] : Operator::identity();
+      }
+      sum[s] = map<V, Operator>(sum[s], value[s]);
+    }
   }
 
   Vec<kConfig.result_vec()> total[kConfig.sums];

@@ -114,6 +114,7 @@ enum class ReduceOp : i32 { kSum, kMax };
 // The leading `term_rank` dimensions are reduced, the others are the output's. By group: the terms
 // of an output are the rows of its group in dimension 0, and all of the other term dimensions.
 // Along terms: the last dimension is reduced too, and vectors are of terms.
+// With a skew, rows start inside an aligned vector; their vectors begin where memory is aligned.
 struct ReduceConfig {
   Extents size = {};  // terms: indices 0 .. term_rank-1 (left-aligned); output: right-aligned
   i32 term_rank = 1;
@@ -128,12 +129,24 @@ struct ReduceConfig {
   i32 rows = 1;
   i32 parts = 1;     // parts of the terms, each with CTAs and results of its own
   i32 part_dim = 0;  // the output dimension whose index is the part
+  Dims skew = {};    // along terms: elements, below vec, by which a step moves the start of a row
   GroupEnds ends = {};
   constexpr i32 result_vec() const { return along_terms ? 1 : vec; }
   // Sums of the slices; along terms, of their warps.
   constexpr i32 smem_bytes() const {
     const i32 apart = along_terms ? slices / 32 : slices;
     return apart > 1 ? 4 * sums * lanes * apart * result_vec() : 0;
+  }
+  constexpr bool skewed() const {
+    for (const i64 step : skew.at) {
+      if (step != 0) return true;
+    }
+    return false;
+  }
+  // Along terms: does a vector reach over an end of its row?
+  constexpr bool partial_vectors() const {
+    const Extent& inner = size.at[kMaxDims - 1];
+    return along_terms && (skewed() || (inner.scale != 0 ? inner.scale : inner.size) % vec != 0);
   }
   constexpr bool operator==(const ReduceConfig&) const = default;
 };

@@ -48,7 +48,7 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(256, 2)
 ctn_softmax_k0_gemm_m64n32k64(const __grid_constant__ P p) { gemm_sm90<kConfig, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_softmax_k1_reduce_l4s64
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k1_reduce_l1s256
 // chain:
 //   chain softmax(
 //       input x: bf16[64, 512],
@@ -62,17 +62,17 @@ ctn_softmax_k0_gemm_m64n32k64(const __grid_constant__ P p) { gemm_sm90<kConfig, 
 //     p = mul(e @ "mn", t7 @ "m")
 //     return p: bf16
 //   }
-// plan: reduce: reduce, 4 lanes x 64 slices, 4 terms per lane
+// plan: reduce: reduce, 1 lanes x 256 slices, 4 terms per lane
 //   'top' is a maximum: it reads its operands from memory
 //   slot 0: workspace 'y'
 //   slot 1: workspace 'top'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k1_reduce_l4s64.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k1_reduce_l1s256.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 __device__ constexpr ReduceConfig kConfig{
     .size = extents(64, 1024), .term_rank = 1,
-    .sums = 1, .vec = 4, .lanes = 4, .slices = 64, .along_terms = true, .op = ReduceOp::kMax,
+    .sums = 1, .vec = 4, .lanes = 1, .slices = 256, .along_terms = true, .op = ReduceOp::kMax,
 };
 using P = Params<2, 0>;
 struct Prologue {
@@ -103,9 +103,9 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_softmax_k1_reduce_l4s64(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+ctn_softmax_k1_reduce_l1s256(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_softmax_k2_reduce_l4s64
+// catenary | target sm_90a (h200) | kernel ctn_softmax_k2_reduce_l1s256
 // chain:
 //   chain softmax(
 //       input x: bf16[64, 512],
@@ -119,18 +119,18 @@ ctn_softmax_k1_reduce_l4s64(const __grid_constant__ P p) { reduce<kConfig, Prolo
 //     p = mul(e @ "mn", t7 @ "m")
 //     return p: bf16
 //   }
-// plan: reduce: reduce, 4 lanes x 64 slices, 4 terms per lane
+// plan: reduce: reduce, 1 lanes x 256 slices, 4 terms per lane
 //   'total' is a sum: it reads its operands from memory; it computes 'e' again: storing that would move more bytes
 //   slot 0: workspace 'y'
 //   slot 1: workspace 'top'
 //   slot 2: workspace 't7'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k2_reduce_l4s64.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_softmax_k2_reduce_l1s256.cu
 #include "kernels/reduce.cuh"
 namespace {
 using namespace catenary;
 __device__ constexpr ReduceConfig kConfig{
     .size = extents(64, 1024), .term_rank = 1,
-    .sums = 1, .vec = 4, .lanes = 4, .slices = 64, .along_terms = true,
+    .sums = 1, .vec = 4, .lanes = 1, .slices = 256, .along_terms = true,
 };
 using P = Params<3, 0>;
 struct Prologue {
@@ -167,7 +167,7 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256, 1)
-ctn_softmax_k2_reduce_l4s64(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
+ctn_softmax_k2_reduce_l1s256(const __grid_constant__ P p) { reduce<kConfig, Prologue, Epilogue>(p); }
 
 // catenary | target sm_90a (h200) | kernel ctn_softmax_k3_pointwise_v8u1
 // chain:

@@ -56,14 +56,15 @@ std::string rows(i64 m, i64 k, const char* op = "sum", const char* dtype = "bf16
 TEST_CASE("reduce along terms: vectors, threads of an output, lanes without one") {
   run_all({
       {"one vector", rows(70, 8), "256 lanes x 1 slices, 8 terms"},
-      {"threads of a warp", rows(37, 264), "32 lanes x 8 slices, 8 terms"},
-      {"two warps", rows(7, 2056), "4 lanes x 64 slices, 8 terms"},
+      {"threads of a warp", rows(130, 264), "32 lanes x 8 slices, 8 terms"},
+      {"two warps", rows(17, 2056), "4 lanes x 64 slices, 8 terms"},
       {"most threads", rows(3, 20000), "1 lanes x 512 slices, 8 terms"},
-      {"vectors of four", rows(9, 1028), "4 lanes x 64 slices, 4 terms"},
-      {"vectors of two", rows(9, 70), "32 lanes x 8 slices, 2 terms"},
-      {"f32", rows(9, 264, "sum", "f32"), "16 lanes x 16 slices, 4 terms"},
-      {"f16 maximum", rows(7, 2056, "reduce_max", "f16"), "4 lanes x 64 slices, 8 terms"},
-      {"no rows", rows(0, 264), "32 lanes x 8 slices, 8 terms"},
+      {"vectors of four", rows(17, 1028), "4 lanes x 64 slices, 4 terms"},
+      {"vectors of two", rows(70, 10), "2 terms"},
+      {"f32", rows(70, 264, "sum", "f32"), "16 lanes x 16 slices, 4 terms"},
+      {"f16 maximum", rows(17, 2056, "reduce_max", "f16"), "4 lanes x 64 slices, 8 terms"},
+      {"a vector for each thread", rows(7, 2056), "1 lanes x 256 slices, 8 terms"},
+      {"no rows", rows(0, 264), "8 lanes x 32 slices, 8 terms"},
   });
 }
 
@@ -107,7 +108,18 @@ TEST_CASE("reduce along terms: further dimensions, strides, elementwise terms an
 
 TEST_CASE("reduce along terms: parts of the terms") {
   for (const i64 outputs : {1, 3}) {
-    run_all({{"few outputs", rows(outputs, 1 << 18), "parts of the terms", 0, false, 0}});
+    for (const i64 terms : {1 << 18, (1 << 18) + 3})
+      run_all({{"few outputs", rows(outputs, terms), "parts of the terms", 0, false, 0}});
+  }
+}
+
+TEST_CASE("reduce: parts of many rows of few columns") {
+  for (const i64 columns : {2, 3, 12}) {
+    run_all({{"few columns",
+              fmt::format("chain a(input x: bf16[65537, {}]) {{\n"
+                          "  y = sum \"mn->n\"(x)\n  return y: f32 }}",
+                          columns),
+              "parts of the terms", 0, false, 0}});
   }
 }
 
@@ -115,13 +127,70 @@ TEST_CASE("reduce: vectors of results where terms are not adjacent, or are by gr
   run_all({
       {"columns", "chain a(input x: bf16[70, 40]) {\n  y = sum \"mn->n\"(x)\n  return y: f32 }",
        "elements"},
-      {"odd", rows(9, 263), "elements"},
       {"no terms", rows(9, 0), "elements"},
-      {"symbolic terms",
-       "chain a[M in 0..90](input x: bf16[8, M] strides[96, 1]) {\n"
-       "  y = sum \"km->k\"(x)\n  return y: f32 }",
-       "elements", 33},
+      {"one operand not adjacent",
+       "chain a(input x: bf16[9, 263], input u: bf16[263, 9]) {\n"
+       "  y = sum \"mk->m\"(mul(x @ \"mk\", u @ \"km\"))\n  return y: f32 }",
+       "elements"},
   });
+}
+
+TEST_CASE("reduce along terms: rows that start and end inside a vector") {
+  run_all({
+      {"one row", rows(1, 263), "8 terms"},
+      {"odd", rows(9, 263), "8 terms"},
+      {"f32", rows(9, 263, "sum", "f32"), "4 terms"},
+      {"maximum", rows(9, 263, "reduce_max", "f16"), "8 terms"},
+      {"three terms", rows(70, 3), "2 terms"},
+      {"all", "chain a(input x: bf16[9, 263]) {\n  y = sum \"mk->\"(x)\n  return y: f32 }",
+       "8 terms"},
+      {"terms that are not 0 outside",
+       "chain a(input x: bf16[9, 263]) {\n"
+       "  y = sum \"mk->m\"(exp(mul(x, 0.001)))\n  return y: f32 }",
+       "8 terms"},
+      {"outer terms and outputs",
+       "chain a(input x: bf16[5, 3, 7, 41] strides[1003, 329, 41, 1]) {\n"
+       "  y = sum \"abcd->b\"(x)\n  return y: bf16 }",
+       "8 terms"},
+      {"operands with other rows",
+       "chain a(input x: bf16[9, 263], input g: bf16[263],\n"
+       "        input s: f32[9], input v: f32[9, 263] strides[265, 1]) {\n"
+       "  t = mul(add(x, v) @ \"mk\", g @ \"k\")\n"
+       "  y = sum \"mk->m\"(mul(t @ \"mk\", s @ \"m\"))\n  return y: f32 }",
+       "4 terms"},
+      {"stored terms",
+       "chain a(input x: bf16[9, 263], input u: bf16[9, 263]) {\n"
+       "  t = mul(x, u)\n  y = sum \"mk->m\"(t)\n  return t: f32, y: f32 }",
+       "8 terms"},
+  });
+}
+
+TEST_CASE("reduce along terms: sizes of a symbol, with none") {
+  for (const i64 symbol : {0, 1, 33, 90}) {
+    run_all({
+        {"inner terms",
+         "chain a[M in 0..90](input x: bf16[8, M] strides[96, 1]) {\n"
+         "  y = sum \"km->k\"(x)\n  return y: f32 }",
+         "terms per lane", symbol},
+        {"inner terms of unaligned rows",
+         "chain a[M in 0..90](input x: bf16[8, M] strides[93, 1]) {\n"
+         "  y = reduce_max \"km->k\"(x)\n  return y: f32 }",
+         "terms per lane", symbol},
+        {"inner terms and others",
+         "chain a[M in 0..90](input x: bf16[4, 3, M] strides[281, 93, 1]) {\n"
+         "  y = sum \"kjm->k\"(x)\n  return y: f32 }",
+         "terms per lane", symbol},
+        {"a vector",
+         "chain a[M in 0..90](input x: f32[M]) {\n  y = sum \"m->\"(x)\n  return y: f32 }",
+         "terms per lane", symbol},
+        {"rows of whole vectors",
+         "chain a[M in 0..90](input x: bf16[M, 40]) {\n  y = sum \"mk->\"(x)\n  return y: f32 }",
+         "terms per lane", symbol},
+        {"odd rows",
+         "chain a[M in 0..90](input x: bf16[M, 41]) {\n  y = sum \"mk->\"(x)\n  return y: f32 }",
+         "terms per lane", symbol},
+    });
+  }
 }
 
 TEST_CASE("values that are computed again: LayerNorm and softmax of rows") {

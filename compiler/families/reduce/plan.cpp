@@ -46,6 +46,7 @@ std::string config_text(const ReduceConfig& c) {
   fields.add_unless_default("rows", c.rows, ReduceConfig().rows)
       .add_unless_default("parts", c.parts, ReduceConfig().parts)
       .add_unless_default("part_dim", c.part_dim, ReduceConfig().part_dim);
+  if (c.skewed()) fields.line().add("skew", c.skew);
   if (c.ends.num_groups > 0) fields.line().add("ends", fields_of(c.ends));
   return fields.str();
 }
@@ -55,9 +56,10 @@ class ReduceFamily final : public KernelFamily {
   std::string_view name() const override { return "reduce"; }
   KernelText text(const KernelPlan& kernel) const override {
     const auto& c = kernel.config.get<ReduceConfig>();
-    const bool guarded = has_partial_vector(c.size.at[kMaxDims - 1], c.vec);
+    const bool partial = has_partial_vector(c.size.at[kMaxDims - 1], c.vec);
+    const bool guarded = c.along_terms ? c.partial_vectors() : partial;
     const ProgramText terms{"Prologue", c.vec, guarded, 0};
-    const ProgramText program{"Epilogue", c.result_vec(), guarded, c.sums};
+    const ProgramText program{"Epilogue", c.result_vec(), !c.along_terms && partial, c.sums};
     return {"kernels/reduce.cuh", "ReduceConfig", config_text(c),
             emit_value_program(kernel.prologue, kernel.prologue_results, terms) +
                 emit_store_program(kernel.program, program),
@@ -82,38 +84,91 @@ struct Reduction {
   i64 outputs = 1;
   int free_axes = 1;
   i64 inner = 1;
+  Dims row_steps =
+      {};  // along terms: steps of the operand whose rows are read from aligned addresses
 };
 
-// The shape of a sum along its terms: each thread has four vectors if there are enough, and
-// neighbouring threads read neighbouring vectors.
-void choose_shape_along_terms(const Program& prologue, i64 terms, ReduceConfig& config) {
+// By what factor accesses of fewer than 16 bytes take longer than the rate of DRAM: too few bytes
+// are requested. The factor of 2 bytes follows from a measurement (RESULTS reduce-3), the others
+// are guesses.
+double narrow_accesses(const Program& terms, int vec) {
+  int widest = 1;
+  for (const ProgramLine& line : terms) {
+    if (line.kind != ProgramLine::Kind::kLoad) continue;
+    // A vector with one element for all is one access of it.
+    const bool shared = line.operand.stride.at[kMaxDims - 1] == 0;
+    const int elements = shared ? 1 : std::min<int>(vec, line.operand.vec);
+    widest = std::max(widest, elements * dtype_bytes(line.operand.dtype));
+  }
+  return widest >= 16 ? 1 : widest >= 8 ? 1.1 : widest >= 4 ? 1.9 : 3.6;
+}
+
+// The same for the config's vectors. At the ends of a row, elements are read one by one: a vector
+// less one element of them in the mean of all skews.
+double slow_accesses(const Program& terms, const ReduceConfig& config, i64 symbol_hi) {
+  const double whole = narrow_accesses(terms, config.vec);
+  if (!config.partial_vectors()) return whole;
+  const auto inner = static_cast<double>(largest(config.size.at[kMaxDims - 1], symbol_hi));
+  const double single = std::min((config.vec - 1) / std::max(inner, 1.0), 1.0);
+  return whole + single * (narrow_accesses(terms, 1) - whole);
+}
+
+// The widest vectors of terms, with a skew where this gains more than it costs: the shift of a row
+// and a select for each element.
+void choose_vectors_of_terms(const Reduction& r, const Program& prologue, ReduceConfig& config) {
+  constexpr double kSkewGain = 0.8;
+  const i64 symbol_hi = r.context.symbol_hi;
+  const i64 inner = largest(config.size.at[kMaxDims - 1], symbol_hi);
+  const int widest = vector_width(prologue, 8);
+  config.vec = 1;
+  for (ReduceConfig wider = config; wider.vec <= widest && wider.vec <= inner; wider.vec *= 2) {
+    for (int d = 0; d < kMaxDims; ++d) wider.skew.at[d] = r.row_steps.at[d] % wider.vec;
+    const bool first_partial = wider.partial_vectors() && !config.partial_vectors();
+    if (slow_accesses(prologue, wider, symbol_hi) <=
+        (first_partial ? kSkewGain : 1) * slow_accesses(prologue, config, symbol_hi)) {
+      config = wider;
+    }
+  }
+}
+
+// The shape of a sum along its terms: neighbouring threads read neighbouring vectors, and each
+// thread has four if there are enough to fill the SMs.
+void choose_shape_along_terms(const Reduction& r, const Program& prologue, i64 terms, i64 outputs,
+                              ReduceConfig& config) {
   constexpr i64 kThreads = 256, kMostThreads = 512, kVectors = 4;
-  const i64 inner = config.size.at[kMaxDims - 1].size;
-  i32 limit = 8;
-  while (inner % limit != 0) limit /= 2;
-  config.vec = vector_width(prologue, limit);
-  const i64 threads = power_of_two_at_least(std::max<i64>(terms / (kVectors * config.vec), 1));
+  choose_vectors_of_terms(r, prologue, config);
+  i64 threads = power_of_two_at_least(std::max<i64>(terms / (kVectors * config.vec), 1));
+  const i64 filled = kMostThreads * r.context.target.sm_count;
+  while (threads * outputs < filled && 2 * threads * config.vec <= terms) threads *= 2;
   config.slices = static_cast<i32>(std::min(threads, kMostThreads));
   config.lanes = static_cast<i32>(std::max<i64>(kThreads / config.slices, 1));
 }
 
-// Vectors, lanes and slices for `terms` terms and `outputs` results.
+// CTAs for each SM with which small ones fill it and overlap.
+constexpr i64 kManyCtas = 8;
+
+// Vectors, lanes and slices for `terms` terms and `outputs` results in each part.
 void choose_shape(const Reduction& r, const Program& prologue, const Program& program, i64 terms,
                   i64 outputs, ReduceConfig& config) {
-  if (config.along_terms) return choose_shape_along_terms(prologue, terms, config);
+  const i64 results = outputs * config.parts;
+  if (config.along_terms) return choose_shape_along_terms(r, prologue, terms, results, config);
+  // Lanes read neighbouring results: those of one part.
+  const auto lanes_of = [&](i64 vec) {
+    return std::min<i64>(32, power_of_two_at_least(ceil_div(std::max<i64>(outputs, 1), vec)));
+  };
   int limit = 8;
-  while (limit > 1 && (limit > r.inner || outputs / (limit * 32) < r.context.target.sm_count)) {
+  while (limit > 1 &&
+         (limit > r.inner || results / (limit * lanes_of(limit)) < r.context.target.sm_count)) {
     limit /= 2;
   }
   config.vec = std::min(vector_width(prologue, limit), vector_width(program, limit));
-  const i64 vectors = ceil_div(std::max<i64>(outputs, 1), config.vec);
-  config.lanes = static_cast<i32>(std::min<i64>(32, power_of_two_at_least(vectors)));
+  const i64 vectors = ceil_div(std::max<i64>(results, 1), config.vec);
+  config.lanes = static_cast<i32>(lanes_of(config.vec));
   // One number of slices for every number of outputs: a slice adds the same terms.
   constexpr i32 kInvariantLanes = 8;
   if (r.context.options.batch_invariant) config.lanes = kInvariantLanes;
   // A CTA ends with a sum over its slices. Where CTAs fill the SMs anyway, small ones overlap that
   // with the terms of others (RESULTS reduce-2).
-  constexpr i64 kManyCtas = 8;
   const bool many = vectors / config.lanes >= kManyCtas * r.context.target.sm_count;
   const i64 threads = many && !r.context.options.batch_invariant ? 256 : 512;
   config.slices = static_cast<i32>(
@@ -134,21 +189,6 @@ GridRule grid_rule(const Reduction& r, const ReduceConfig& config) {
   if (axes.size() == 1 || r.reduce.along_terms) axes.push_back({AxisKind::kFree, Extent(1), {}});
   if (r.reduce.along_terms) axes.erase(axes.end() - 2);
   return vector_grid(axes, config.result_vec(), config.lanes, r.context.symbol_hi);
-}
-
-// By what factor accesses of fewer than 16 bytes take longer than the rate of DRAM: too few bytes
-// are requested. The factor of 2 bytes follows from a measurement (RESULTS reduce-3), the others
-// are guesses.
-double narrow_accesses(const Program& terms, int vec) {
-  int widest = 1;
-  for (const ProgramLine& line : terms) {
-    if (line.kind != ProgramLine::Kind::kLoad) continue;
-    // A vector with one element for all is one access of it.
-    const bool shared = line.operand.stride.at[kMaxDims - 1] == 0;
-    const int elements = shared ? 1 : std::min<int>(vec, line.operand.vec);
-    widest = std::max(widest, elements * dtype_bytes(line.operand.dtype));
-  }
-  return widest >= 16 ? 1 : widest >= 8 ? 1.1 : widest >= 4 ? 1.9 : 3.6;
 }
 
 // A kernel of the reduction: `bytes` that it moves.
@@ -178,7 +218,7 @@ KernelPlan make_kernel(const Reduction& r, const ReduceConfig& config, Program p
       std::clamp(ctas / r.context.target.sm_count, 1.0, std::max(512.0 / kernel.threads, 1.0));
   kernel.predicted = predict_elementwise(
       r.context.target, bytes, program_flops(kernel.prologue, work) + static_cast<double>(work),
-      busy * at_once * kernel.threads, narrow_accesses(kernel.prologue, config.vec));
+      busy * at_once * kernel.threads, slow_accesses(kernel.prologue, config, r.context.symbol_hi));
   if (busy > 0) kernel.predicted.waves *= ctas / busy;
   // A thread adds the sums of all slices, a load from shared memory after the other; along terms
   // those of warps, whose own take five shuffles.
@@ -217,12 +257,62 @@ ProgramLine part_line(const Reduction& r, ProgramLine::Kind kind, int part_dim) 
   return line;
 }
 
-// The terms in `parts`, then a kernel that combines the parts in ascending order and runs the
-// program. Empty: there is no dimension left for the part.
+// The kernel of the terms in the parts of `config`, with results in `slot`.
+KernelPlan kernel_of_parts(const Reduction& r, ReduceConfig config, const SlotBinding& slot) {
+  ProgramLine accumulator;
+  accumulator.kind = ProgramLine::Kind::kAccumulator;
+  accumulator.name = "all";
+  accumulator.comment = "terms of this part";
+  ProgramLine store = part_line(r, ProgramLine::Kind::kStore, config.part_dim);
+  store.args = {0};
+  // As wide as the terms: f32 results are stored by two accesses.
+  choose_shape(r, r.prologue, r.prologue, ceil_div(r.terms, i64{config.parts}), r.outputs, config);
+  const i64 bytes = program_bytes(r.context.tensors, r.context.symbol_hi) + slot.bytes;
+  const auto kernel = [&] {
+    return make_kernel(r, config, r.prologue, {accumulator, store}, r.terms, bytes);
+  };
+  KernelPlan best = kernel();
+  // Few results leave many slices, whose sum at the end takes long. An SM is full of CTAs of at
+  // least two warps.
+  while (!config.along_terms && config.lanes < 32 && config.lanes * config.slices > 64) {
+    config.slices /= 2;
+    KernelPlan smaller = kernel();
+    if (smaller.predicted.us < best.predicted.us) best = std::move(smaller);
+  }
+  best.prologue_results = r.context.tensors.prologue_results;
+  return best;
+}
+
+// The kernel that combines the parts in ascending order and runs the program.
+KernelPlan kernel_that_combines(const Reduction& r, int parts, const SlotBinding& slot) {
+  ReduceConfig config = r.config;
+  config.rows = 1;
+  config.ends = {};
+  if (config.along_terms) config.size.at[kMaxDims - 1] = Extent(1);
+  config.along_terms = false;
+  for (int d = 0; d < config.term_rank; ++d) config.size.at[d] = Extent(1);
+  config.term_rank = 1;
+  config.size.at[0] = Extent(parts);
+  const Program from_workspace = {part_line(r, ProgramLine::Kind::kLoad, 0)};
+  choose_shape(r, from_workspace, r.program, parts, r.outputs, config);
+  KernelPlan kernel =
+      make_kernel(r, config, from_workspace, r.program, parts, slot.bytes + 4 * r.outputs);
+  kernel.prologue_results = {0};
+  kernel.symbol += fmt::format("p{}", parts);
+  kernel.config_text += fmt::format(", of {} parts", parts);
+  return kernel;
+}
+
+// The terms in `parts`, then a kernel that combines them. Empty: there is no dimension left for the
+// part.
 PlannedGroup kernels_in_parts(const Reduction& r, int parts, i64 workspace_bytes) {
   PlannedGroup planned;
-  const int part_dim = kMaxDims - 1 - r.free_axes - (r.reduce.along_terms ? 1 : 0);
-  if (part_dim < r.config.term_rank) return planned;
+  ReduceConfig config = r.config;
+  config.parts = parts;
+  config.part_dim = kMaxDims - 1 - r.free_axes - (r.reduce.along_terms ? 1 : 0);
+  // Dimension 0 is the terms' even where all of them are along the last one.
+  if (config.part_dim < std::max(config.term_rank, 1)) return planned;
+  config.size.at[config.part_dim] = Extent(parts);
   SlotBinding slot;
   slot.kind = SlotBinding::Kind::kWorkspace;
   slot.workspace_offset = ceil_div(workspace_bytes, 256) * 256;
@@ -231,46 +321,39 @@ PlannedGroup kernels_in_parts(const Reduction& r, int parts, i64 workspace_bytes
   slot.bytes = 4 * parts * r.outputs;
   planned.workspace_bytes =
       slot.workspace_offset + ceil_div(std::max<i64>(slot.bytes, 1), 256) * 256;
-
-  ReduceConfig first = r.config;
-  first.parts = parts;
-  first.part_dim = part_dim;
-  first.size.at[part_dim] = Extent(parts);
-  ProgramLine accumulator;
-  accumulator.kind = ProgramLine::Kind::kAccumulator;
-  accumulator.name = "all";
-  accumulator.comment = "terms of this part";
-  ProgramLine store = part_line(r, ProgramLine::Kind::kStore, part_dim);
-  store.args = {0};
-  const Program to_workspace = {accumulator, store};
-  const i64 terms = ceil_div(r.terms, i64{parts});
-  // As wide as the terms: f32 results are stored by two accesses.
-  choose_shape(r, r.prologue, r.prologue, terms, r.outputs * parts, first);
-  planned.kernels.push_back(
-      make_kernel(r, first, r.prologue, to_workspace, r.terms,
-                  program_bytes(r.context.tensors, r.context.symbol_hi) + slot.bytes));
-  planned.kernels.back().prologue_results = r.context.tensors.prologue_results;
-
-  ReduceConfig second = r.config;
-  second.rows = 1;
-  second.ends = {};
-  if (second.along_terms) second.size.at[kMaxDims - 1] = Extent(1);
-  second.along_terms = false;
-  for (int d = 0; d < second.term_rank; ++d) second.size.at[d] = Extent(1);
-  second.term_rank = 1;
-  second.size.at[0] = Extent(parts);
-  const Program from_workspace = {part_line(r, ProgramLine::Kind::kLoad, 0)};
-  choose_shape(r, from_workspace, r.program, parts, r.outputs, second);
-  planned.kernels.push_back(
-      make_kernel(r, second, from_workspace, r.program, parts, slot.bytes + 4 * r.outputs));
-  planned.kernels.back().prologue_results = {0};
-  planned.kernels.back().symbol += fmt::format("p{}", parts);
+  planned.kernels.push_back(kernel_of_parts(r, config, slot));
+  planned.kernels.push_back(kernel_that_combines(r, parts, slot));
   for (KernelPlan& kernel : planned.kernels) {
     kernel.slots.push_back(slot);
     keep_addressed_slots(kernel);
   }
-  planned.kernels.back().config_text += fmt::format(", of {} parts", parts);
   return planned;
+}
+
+// Gives the vectors of terms their alignment: they begin where the rows of one operand, the one
+// with the most bytes, are aligned (ReduceConfig::skew), so others count from those rows.
+void bind_vectors_of_terms(Reduction& r) {
+  const auto& locations = r.context.tensors.locations;
+  const auto is_adjacent = [](const ProgramLine& line) {
+    return line.is_memory() && line.operand.stride.at[kMaxDims - 1] == 1;
+  };
+  i64 most = -1;
+  for (const ProgramLine& line : r.prologue) {
+    if (!is_adjacent(line)) continue;
+    const i64 bytes = traffic_at(locations[line.operand.slot], r.context.symbol_hi);
+    if (bytes > most) r.row_steps = line.operand.stride;
+    most = std::max(most, bytes);
+  }
+  r.row_steps.at[kMaxDims - 1] = 0;
+  for (ProgramLine& line : r.prologue) {
+    if (!is_adjacent(line)) continue;
+    const i64 bytes = dtype_bytes(line.operand.dtype);
+    llvm::SmallVector<i64, kMaxDims> steps;
+    for (int d = 0; d < kMaxDims - 1; ++d)
+      steps.push_back((line.operand.stride.at[d] - r.row_steps.at[d]) * bytes);
+    const i64 access = access_bytes(locations[line.operand.slot].binding.align, steps);
+    line.operand.vec = static_cast<i32>(std::max<i64>(1, access / bytes));
+  }
 }
 
 // Fills in all but the space.
@@ -283,6 +366,7 @@ void bind(Reduction& r) {
   r.program = bind_program(context, context.tensors.program, space, r.reduce.program);
   place_terms(r.prologue, axes, terms);
   place_terms(r.program, axes, terms);
+  if (r.reduce.along_terms) bind_vectors_of_terms(r);
   for (int a = 0; a < axes; ++a) {
     const i64 size = largest(space.axes[a].extent, context.symbol_hi);
     const bool is_term = a < terms || (r.reduce.along_terms && a + 1 == axes);
@@ -320,10 +404,13 @@ void divide_terms(const Reduction& r, i64 workspace_bytes, PlannedGroup& best) {
   const auto vec = [](const PlannedGroup& planned) {
     return planned.kernels.front().config.get<ReduceConfig>().vec;
   };
-  for (const int parts : {4, 8, 16, 32, 64}) {
-    if (r.terms < i64{16} * parts) break;
+  const i64 enough_ctas = kManyCtas * r.context.target.sm_count;
+  i64 ctas = 0;
+  for (int parts = 4; r.terms >= i64{16} * parts && ctas < enough_ctas; parts *= 2) {
     PlannedGroup planned = kernels_in_parts(r, parts, workspace_bytes);
-    if (planned.kernels.empty() || predicted_us(planned) >= limit_us) continue;
+    if (planned.kernels.empty()) break;
+    ctas = planned.kernels.front().grid.ctas(r.context.symbol_hi);
+    if (predicted_us(planned) >= limit_us) continue;
     const bool wider = best.kernels.size() == 1 || vec(planned) > vec(best);
     if (wider || (vec(planned) == vec(best) && predicted_us(planned) < predicted_us(best)))
       best = std::move(planned);

@@ -8,25 +8,37 @@
 namespace catenary {
 namespace {
 
-// Moves the last term axis after the free ones where what the terms read and store is adjacent
-// along it: a vector of terms is then one access, and a vector of results would be as many as it
-// has elements. Sums of rows (column_sums.h) are single numbers.
+// The term axis along which what the terms read and store is adjacent, or -1.
+int adjacent_terms(const GroupProgram& terms, const ReduceSpace& reduce) {
+  for (int a = 0; a < reduce.term_rank; ++a) {
+    const Axis& axis = reduce.space.axes[a];
+    bool adjacent = false, apart = axis.extent.size == 0;
+    for (size_t i = 0; i < terms.tensors.size(); ++i) {
+      const i64 step = axis.stride[reduce.prologue + static_cast<int>(i)];
+      adjacent |= step == 1;
+      apart |= step != 0 && step != 1;
+    }
+    if (adjacent && !apart) return a;
+  }
+  return -1;
+}
+
+// Moves a term axis after the free ones where what the terms read and store is adjacent along it: a
+// vector of terms is then one access, and a vector of results would be as many as it has elements.
+// Sums of rows (column_sums.h) are single numbers.
 void put_terms_last(const GroupContext& context, ReduceSpace& reduce) {
   auto& axes = reduce.space.axes;
   const GroupProgram& terms = context.tensors.prologue;
-  if (reduce.term_rank == 0 || context.group.adds_column_sums || axes.size() == kMaxDims) return;
+  if (context.group.adds_column_sums || axes.size() == kMaxDims) return;
   // Which axes merge, and so the width of a vector, may depend on the number of rows.
   if (context.options.batch_invariant) return;
-  const Axis& last = axes[reduce.term_rank - 1];
-  if (last.extent.scale != 0 || last.extent.size == 0 || last.extent.size % 2 != 0) return;
-  bool adjacent = false;
-  for (size_t i = 0; i < terms.tensors.size(); ++i) {
-    const i64 step = last.stride[reduce.prologue + static_cast<int>(i)];
-    if (terms.tensors[i].rows || (step != 0 && step != 1)) return;
-    adjacent |= step == 1;
+  for (const TensorUse& tensor : terms.tensors) {
+    // The vectors of a row do not begin at multiples of a period.
+    if (tensor.rows || tensor.period != 0) return;
   }
-  if (!adjacent) return;
-  std::rotate(axes.begin() + reduce.term_rank - 1, axes.begin() + reduce.term_rank, axes.end());
+  const int along = adjacent_terms(terms, reduce);
+  if (along < 0) return;
+  std::rotate(axes.begin() + along, axes.begin() + along + 1, axes.end());
   --reduce.term_rank;
   reduce.along_terms = true;
 }

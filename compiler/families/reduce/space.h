@@ -6,8 +6,8 @@
 
 namespace catenary {
 
-// Term axes first, then free axes. Where `along_terms`, the last term axis comes after the free
-// ones: terms are adjacent in memory along it, results are not along any axis, and vectors are of
+// Term axes first, then free axes. Where `along_terms`, one term axis comes after the free ones:
+// terms are adjacent in memory along it, results are not along any axis, and vectors are of
 // terms.
 struct ReduceSpace {
   Space space;
