@@ -172,6 +172,10 @@ jax.set_mesh(jax.make_mesh((2,), ("i",), axis_types=(jax.sharding.AxisType.Expli
 ours = lambda x, w: ctnj.call(product(True), x, w)
 theirs = lambda x, w: jax.nn.silu(layer(x, w))
 want = jax.grad(lambda x, w: theirs(x, w).sum(), (0, 1))(x, w)
+a, b = (jax.device_put(t, P(None, "i")) for t in (x, w))
+y, text = run(lambda x, w: ctnj.call(product(False), x, w), a, b)
+close(y, layer(x, w))
+assert text.count(" all-reduce(") == 1 and "all-gather" not in text, text
 for sx, sw, sy in ((P("i"), P(), P("i", None)), (P(), P("i"), P(None, "i"))):
     a, b = jax.device_put(x, sx), jax.device_put(w, sw)
     y, text = run(ours, a, b)

@@ -45,13 +45,15 @@ double k_tile_clocks(const GemmDequantConfig& c, double warpgroups) {
   constexpr double kLeastMma = 60;         // until its result
   constexpr double kBarriers = 300;        // of a k-tile
   constexpr double kNorm = 2.2;
+  constexpr double kThree = 1.08;  // of three warpgroups in a CTA
   const double parts =
       c.has_row_scales() ? 0 : c.scaled_parts() / static_cast<double>(c.loads.stage_blocks);
   const double pipe = 1.2 * c.tile.columns;  // 1 is the rate of the tensor cores
   const double issued = kInstructions + parts * (c.tile.columns / 2.0 + kScales);
   const double shared = warpgroups * (std::max(pipe, issued) + kBoth * std::min(pipe, issued));
   const double alone = std::max(pipe, kLeastMma) + kShare * issued;
-  const double step = std::pow(std::pow(shared, kNorm) + std::pow(alone, kNorm), 1 / kNorm);
+  const double three = c.schedule.warpgroups == 3 ? kThree : 1;
+  const double step = three * std::pow(std::pow(shared, kNorm) + std::pow(alone, kNorm), 1 / kNorm);
   return c.fragments() * c.loads.stage_blocks * step + kBarriers;
 }
 

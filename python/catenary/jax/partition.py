@@ -33,8 +33,7 @@ def partitioned(chain: Chain, numbers: Sequence[int], size: int, compute: Comput
     def whole(*arrays):
         return tuple(compute(chain, arrays, size))
 
-    def partition(mesh, arrays, results):
-        axes = sharding.axes(mesh, [a.sharding for a in [*arrays, *results]])
+    def part_of(mesh, axes):
         parts = sharding.parts(mesh, axes)
         local = chain if all(n == 1 for n in parts) else chain.shard(parts)
 
@@ -42,8 +41,12 @@ def partitioned(chain: Chain, numbers: Sequence[int], size: int, compute: Comput
             made = compute(local, arrays, sharding.local_size(parts))
             return tuple(_psum(m, sharding.summed(i, axes)) for i, m in enumerate(made))
 
+        return part
+
+    def partition(mesh, arrays, results):
+        axes = sharding.axes(mesh, [a.sharding for a in [*arrays, *results]])
         inputs, outputs = sharding.placements(mesh, axes)
-        return mesh, part, outputs, inputs
+        return mesh, part_of(mesh, axes), outputs, inputs
 
     def infer(mesh, arrays, results):
         axes = sharding.axes(mesh, [a.sharding for a in arrays] + [None] * len(results))
@@ -53,25 +56,36 @@ def partitioned(chain: Chain, numbers: Sequence[int], size: int, compute: Comput
     function.def_partition(partition, infer, sharding_rule=sharding.rule, **sharding.special)
     sequential = jax.custom_batching.sequential_vmap(function)
 
-    def explicit(*arrays):
+    def anywhere(*arrays):
         mesh = explicit_mesh(arrays)
         if mesh is None:
             return sequential(*arrays)
-        given = [jax.typeof(a).sharding for a in arrays] + [None] * len(sharding.outputs)
-        placed = sharding.placements(mesh, sharding.axes(mesh, given))[1]
-        return jax.sharding.auto_axes(sequential, out_sharding=placed)(*arrays)
+        # The types of the arrays say what each device has, and must say so of the results.
+        axes = sharding.axes(mesh, [jax.typeof(a).sharding for a in arrays] + [None] * len(sharding.outputs))
+        inputs, outputs = sharding.placements(mesh, axes)
+        placed = [jax.sharding.reshard(a, s) for a, s in zip(arrays, inputs, strict=True)]
+        specs = (tuple(s.spec for s in inputs), tuple(s.spec for s in outputs))
+        part = jax.shard_map(part_of(mesh, axes), mesh=mesh, in_specs=specs[0], out_specs=specs[1],
+                             axis_names=_explicit_axes(mesh), check_vma=False)  # fmt: skip
+        return part(*placed)
 
-    return explicit
+    return anywhere
 
 
 def explicit_mesh(arrays: Sequence[Any]) -> Any:
     """The mesh of arrays whose types have shardings (explicit axes, those of `jax.make_mesh`); None without one."""
-    kinds = getattr(jax.sharding, "AxisType", None)  # JAX 0.6 or newer
     for array in arrays:
         mesh = getattr(getattr(jax.typeof(array), "sharding", None), "mesh", None)
-        if kinds is not None and mesh is not None and kinds.Explicit in (mesh.axis_types or ()):
+        if mesh is not None and _explicit_axes(mesh):
             return mesh
     return None
+
+
+def _explicit_axes(mesh: Any) -> set[str]:
+    kinds = getattr(jax.sharding, "AxisType", None)  # JAX 0.6 or newer
+    if kinds is None:
+        return set()
+    return {name for name, kind in zip(mesh.axis_names, mesh.axis_types or (), strict=False) if kind == kinds.Explicit}
 
 
 def _psum(array: Any, axes: Sequence[str]) -> Any:
