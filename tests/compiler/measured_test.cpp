@@ -21,9 +21,15 @@ std::string layer(i64 m, i64 n, i64 k, bool dual = false) {
          "\n  u = contract \"mk,nk->mn\"(x, v)\n  y = mul(silu(g), u)\n  return y: bf16 }";
 }
 
-// A candidate that the cost model does not choose, of the same family.
+PlanOptions inside() {
+  PlanOptions options;
+  options.prefer_inside = true;
+  return options;
+}
+
+// A candidate that the cost model does not choose, of the same family. Norms are inside.
 CandidateId runner_up(const std::string& text) {
-  const Plan plan = planned(text);
+  const Plan plan = planned(text, inside());
   for (const CandidateSummary& candidate : first_kernel(plan).candidates) {
     if (candidate.rejected.empty() && !candidate.chosen) return candidate.id;
   }
@@ -32,7 +38,7 @@ CandidateId runner_up(const std::string& text) {
 
 CandidateId chosen_by(const std::string& text, const std::vector<MeasuredRow>& rows,
                       const char* target = "h200") {
-  PlanOptions options;
+  PlanOptions options = inside();
   options.measured = rows;
   return first_kernel(planned(text, options, target)).candidate;
 }
@@ -64,7 +70,7 @@ TEST_CASE("a layer with a norm or a gain inside is another one") {
       "  y = contract \"mk,nk->mn\"(h, w)\n  return y: bf16 }";
   for (const std::string& text : {norm, gain}) {
     CAPTURE(text);
-    REQUIRE(planned(text).buckets[0].kernels.size() == 1);
+    REQUIRE(planned(text, inside()).buckets[0].kernels.size() == 1);
     const std::vector<MeasuredRow> rows = {{"h200", "16-bit 16x3328x3328", runner_up(text), 3, 4}};
     CHECK(chosen_by(text, rows) == chosen_by(text, {}));
   }

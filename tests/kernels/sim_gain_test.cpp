@@ -55,6 +55,7 @@ SimulatedChain make(const std::string& text, const char* tile = "", const char* 
   SimulatedChainOptions options;
   options.target = target;
   options.plan.force_tile = tile;
+  options.plan.prefer_inside = true;
   options.plan.split_k = split_k;
   options.fill = fill;
   auto chain = SimulatedChain::make(text, options);
@@ -141,6 +142,7 @@ TEST_SUITE("the gain inside, in the simulator") {
     text.insert(text.find('('), "[M in 0..80]");
     SimulatedChainOptions options;
     options.target = "h200";
+    options.plan.prefer_inside = true;
     for (const i64 symbol : {0, 1, 9, 24, 25, 70}) {
       options.symbol = symbol;
       auto chain = SimulatedChain::make(text, options);

@@ -60,7 +60,8 @@ int estimated_registers(const SkinnyConfig& c) {
   const bool chunked = c.ragged.kind != Ragged::kNone && tiles > 1;
   const int chunks = !chunked ? 0 : c.threads() > 128 ? 32 : 52;
   const int squares = squares_registers(c);
-  const int gain = c.gain.used ? part * 8 + (c.loads.bulk ? 0 : 16) : 0;
+  const int both = c.row_squares && tiles > 1 ? 8 : 0;  // a gain beside squares
+  const int gain = c.gain.used ? part * 8 + (c.loads.bulk ? 0 : 16) + both : 0;
   // The rows of a chunk as they are in memory become X one after another; vectors and values of the
   // program for two blocks.
   const int formed = !c.formed.used ? 0
