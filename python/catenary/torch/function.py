@@ -299,8 +299,8 @@ _trainings: dict[tuple[int, int], dict[tuple[bool, ...], Training]] = {}
 
 def graph_keys(function: ChainFunction, wanted: tuple[bool, ...]) -> GraphKeys:
     """For a graph, and gradients of the tensors that are `wanted`: the key of a forward, that of its backward, the
-    number of outputs, and how many of these are results. Forwards of one key may have several backwards, and a graph
-    from Inductor's cache runs those that it was traced with."""
+    number of outputs, and how many of these are results. Forwards of one key may have several backwards; a graph from
+    Inductor's cache runs the one of its trace."""
     if not any(wanted):
         return function.form.key, 0, len(function.form.outputs), len(function.form.outputs)
     training = function.training_of(wanted)
