@@ -267,15 +267,17 @@ struct Fastest {
 };
 
 // The fastest variants of some kinds: with a norm inside, with rows reduced in epilogues, of the
-// algebraic form of norms, of rounded weights, of weights as written.
+// algebraic form of norms, of rounded weights, of weights as written, with one kernel for unlike
+// products.
 struct FastestOfKinds {
-  Fastest inside, rows, algebraic, rounded, unrounded;
+  Fastest inside, rows, algebraic, rounded, unrounded, together;
 
   template <class Result>
   void add(const Variants& variants, size_t i, const Result& result) {
     if (variants.all[i].has_norms_inside()) inside.add(result);
     if (variants.all[i].fusion.has_row_reductions) rows.add(result);
     if (variants.is_algebraic(i)) algebraic.add(result);
+    if (!variants.all[i].fusion.has_unlike_apart) together.add(result);
     (variants.is_rounded(i) ? rounded : unrounded).add(result);
   }
 };
@@ -295,6 +297,8 @@ void describe_choice(const Variants& variants, size_t chosen, const FastestOfKin
   }
   if (!variants.all[chosen].fusion.has_row_reductions)
     say(fastest.rows.why_not("rows reduced in the epilogue", us));
+  if (variants.all[chosen].fusion.has_unlike_apart)
+    say(fastest.together.why_not("products of unlike layouts in one kernel", us));
   if (!algebraic) say(fastest.algebraic.why_not("the algebraic form of norms", us));
   say(rounded ? fastest.unrounded.why_not("weights dequantised in the products", us)
               : fastest.rounded.why_not("rounded weights", us));

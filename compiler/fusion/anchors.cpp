@@ -63,7 +63,7 @@ class AnchorFinder {
   }
 
   // What a load of an operand depends on: which dimension is innermost, and whether rows begin at
-  // multiples of 16 bytes, as TMA asks (PTX ISA 5.5.8).
+  // multiples of 16 bytes, as TMA asks (cuTensorMapEncodeTiled).
   enum class Layout : u8 { kDequantised, kNoTma, kMajorK, kMajorOther };
   Layout layout_of(ValueId contraction, int operand) const {
     const ValueId id = value(contraction).operands[operand].value;

@@ -54,6 +54,9 @@ TEST_CASE("a sum of products is one kernel only if rows of all operands suit TMA
     CAPTURE(rank);
     const Plan plan = planned(lora(rank));
     CHECK(most_contractions(plan, lora(rank)) == 1);
+    CHECK(llvm::any_of(plan.buckets.back().kept_apart, [](const std::string& why) {
+      return why.find("with products of unlike layouts in one kernel") == 0;
+    }));
     CHECK(llvm::any_of(plan.buckets.back().kernels, [](const KernelPlan& kernel) {
       return family_name(kernel) == "gemm_sm90";
     }));
