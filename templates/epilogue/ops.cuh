@@ -91,7 +91,8 @@ struct op_leaky_relu {
 // 0.5 x erfc(-x / sqrt 2) = max(x, 0) - |x| T(|x|), T(a) = 0.5 erfc(a / sqrt 2), accurate relative
 // to the result in the left tail. T(a) = t 2^(P(t) - a^2 log2(e) / 2), t = 1 / (1 + 0.44 a). P is a
 // minimax polynomial of degree 6 over a in [0, 13.5], error 35 u; rounding of the exponent adds
-// a^2/2 u, up to 150 u where results underflow. |x| is clamped to 40, where T is 0.
+// a^2/2 u, up to 150 u where results underflow. |x| is clamped to 40, where T is 0. A sum of -0 and
+// -0 keeps the sign of a negative result that underflows.
 struct op_gelu {
   static CATENARY_DEVICE float apply(float x) {
     const float a = min_number(abs_f32(x), 40.0f);
@@ -104,7 +105,7 @@ struct op_gelu {
     p = fma_rn(p, t, 1.4570448398590088f);
     p = fma_rn(p, t, -2.510824203491211f);
     const float tail = mul_rn(t, ex2_approx(fma_rn(mul_rn(-0.7213475204444817f, a), a, p)));
-    return fma_rn(-a, tail, max_nan(x, 0.0f));
+    return fma_rn(-a, tail, max_nan(x, -0.0f));
   }
 };
 
@@ -126,20 +127,21 @@ struct op_sigmoid {
   static CATENARY_DEVICE float apply(float x) { return sigmoid_f32(x); }
 };
 
-// Small |x|: x + x^3 P(x^2), the odd series to x^9 (relative truncation below 1.3e-7 at 0.35). Else
-// 1 - 2 / (1 + exp(2|x|)) with the sign of x; at 0.35 the subtraction costs a factor of 5.
+// With the sign of x and a = |x|: a + a^3 P(a^2), the odd series to a^9, where a is small (relative
+// truncation below 1.3e-7 at 0.35), else 1 - 2 / (1 + exp(2a)); at 0.35 the subtraction costs a
+// factor of 5.
 struct op_tanh {
   static CATENARY_DEVICE float apply(float x) {
     const float a = abs_f32(x);
-    const float s = mul_rn(x, x);
+    const float s = mul_rn(a, a);
     float p = 0.021869488536155203f;
     p = fma_rn(p, s, -0.05396825396825397f);
     p = fma_rn(p, s, 0.13333333333333333f);
     p = fma_rn(p, s, -0.3333333333333333f);
-    const float small = fma_rn(mul_rn(p, s), x, x);
+    const float small = fma_rn(mul_rn(p, s), a, a);
     const float e = exp_split(add_rn(a, a));
     const float large = fma_rn(-2.0f, rcp_approx(add_rn(1.0f, e)), 1.0f);
-    return a < 0.25f ? small : (x < 0.0f ? -large : large);
+    return with_sign_of(x, a < 0.25f ? small : large);
   }
 };
 

@@ -198,6 +198,24 @@ TEST_CASE("the oracle accepts what functors give over all of f32") {
   }
 }
 
+// An rsqrt or a quotient after a zero makes its sign that of an infinity.
+TEST_CASE("zeros have the sign that the oracle gives them") {
+  std::vector<float> xs = inputs(4, 4);
+  for (const Sample& sample : samples()) {
+    if (op_info(sample.op).arity != 1) continue;
+    CAPTURE(op_info(sample.op).text);
+    CAPTURE(sample.attributes[0]);
+    for (float x : xs) {
+      const Interval argument = {x, 0};
+      const Interval expected = apply_op(sample.op, argument, sample.attributes);
+      const float got = sample.apply(x, x, x);
+      if (got != 0 || expected.value != 0) continue;
+      CAPTURE(x);
+      CHECK(std::signbit(got) == std::signbit(expected.value));
+    }
+  }
+}
+
 TEST_CASE("bounds of ops.def hold, and are not loose, where a functor is a polynomial") {
   std::vector<float> list = inputs(2000, 3);
   for (float x : angles()) list.push_back(x);
