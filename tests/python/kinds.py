@@ -29,6 +29,8 @@ def failures(name, make, more=()):
     _, arguments = make()
     for argument in arguments:
         for kind, value in {**others(), **dict(more)}.items():
+            if argument == "stream" and not ctn.is_simulator() and type(value) is int:
+                continue  # an address that the driver follows
             function, given = make()
             given[argument] = [value] if argument.startswith("*") else value
             positional = [value for name, values in given.items() if name.startswith("*") for value in values]
