@@ -49,7 +49,7 @@ struct Counts {
   bool ping_pong = false;      // the epilogue overlaps the next mainloop
   double cluster_waits = 0;    // of a k-tile, for the other CTAs of a cluster that shares loads
   bool early_weights = false;  // weights are loaded before the dependency wait
-  double round_us = 0;         // of each round of a stream's CTAs, which nothing overlaps
+  double round_us = 0;         // of each round of CTAs, which nothing overlaps
   double reread_bytes = 0;     // that all units of a stream load; L2 has no time for W then
   double exchange_bytes = 0;   // a unit's share of a cluster split-K
   double exchange_waits = 0;   // latencies of that exchange

@@ -4,7 +4,8 @@
 // rows go where the pipeline stages were; the other CTAs send theirs through DSMEM (st.async) to
 // slots after the stages.
 //
-//   slot: reduce_rows rows of num_accumulators x block_n floats and padding (row_bytes)
+//   slot: reduce_rows rows of num_accumulators x block_n floats and padding (row_bytes). With
+//   row_squares the padding has kSquareParts sums of the squares of the row of A, 8 bytes apart
 //
 // There is no cluster barrier here: its release is a fence of the whole GPU (MEMBAR.ALL.GPU in
 // SASS), which waits for all loads in flight on the SM, those of the next kernel's CTA too (RESULTS
@@ -13,6 +14,7 @@
 
 #include "epilogue/config.cuh"
 #include "epilogue/operand.cuh"
+#include "epilogue/ops.cuh"
 #include "epilogue/vec.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/convert.cuh"
@@ -23,6 +25,9 @@
 
 namespace catenary {
 
+// The sum of squares of a row in a slot is in this many parts: st.async sends 8 bytes for each.
+inline constexpr u32 kSquareParts = 4;
+
 // The partials barrier: 1 arrival, thread 0's, which expects the bytes that the other CTAs send.
 // Waited for by all threads, only for phase 0.
 template <const ClusterSplitKConfig& kConfig>
@@ -32,7 +37,8 @@ CATENARY_DEVICE u32 partials_barrier(u32 smem) {
 
 template <const ClusterSplitKConfig& kConfig>
 CATENARY_DEVICE void init_partials_barrier(u32 smem) {
-  constexpr u32 kRow = kConfig.num_accumulators * kConfig.block_n * 4;
+  constexpr u32 kSquares = kConfig.row_squares ? 8 * kSquareParts : 0;
+  constexpr u32 kRow = kConfig.num_accumulators * kConfig.block_n * 4 + kSquares;
   mbarrier_init(partials_barrier<kConfig>(smem), 1);
   mbarrier_arrive_expect_tx(partials_barrier<kConfig>(smem),
                             (kConfig.cluster_k - 1) * kConfig.reduce_rows * kRow);
@@ -97,6 +103,45 @@ CATENARY_DEVICE void store_own_partials(u32 smem,
     const u32 address = smem + r % kConfig.reduce_rows * kConfig.row_bytes + offset;
     st_shared_f32x2(address, first, second);
   });
+}
+
+// Byte offset in a slot of the sums of squares of row `row` of the slot.
+template <const ClusterSplitKConfig& kConfig>
+CATENARY_DEVICE u32 row_square_offset(u32 row) {
+  return row * kConfig.row_bytes + kConfig.num_accumulators * kConfig.block_n * 4;
+}
+
+// Sends part `part` of the sum of squares of row `row` of the tile, if another CTA reduces the row.
+template <const ClusterSplitKConfig& kConfig>
+CATENARY_DEVICE void send_row_square(u32 smem, u32 row, u32 part, float sum) {
+  const u32 rank = cluster_rank();
+  const u32 to = row / kConfig.reduce_rows;
+  if (to == rank) return;
+  const u32 address = partials_address<kConfig>(smem, rank, to) +
+                      row_square_offset<kConfig>(row % kConfig.reduce_rows) + part * 8;
+  st_async_v2(map_shared(address, to), {f32_to_bits(sum), 0},
+              map_shared(partials_barrier<kConfig>(smem), to));
+}
+
+// Stores it, if this CTA reduces the row. The pipeline stages must be free.
+template <const ClusterSplitKConfig& kConfig>
+CATENARY_DEVICE void store_own_row_square(u32 smem, u32 row, u32 part, float sum) {
+  const u32 rank = kConfig.cluster_k == 1 ? 0 : cluster_rank();
+  if (row / kConfig.reduce_rows != rank) return;
+  st_shared_f32(smem + row_square_offset<kConfig>(row % kConfig.reduce_rows) + part * 8, sum);
+}
+
+// Adds the sums of squares of row `row` of each slot in this CTA, which has rank `rank`.
+template <const ClusterSplitKConfig& kConfig>
+CATENARY_DEVICE float reduce_row_squares(u32 smem, u32 rank, u32 row) {
+  float sum = 0;
+#pragma unroll
+  for (u32 from = 0; from < kConfig.cluster_k; ++from) {
+    const u32 parts = partials_address<kConfig>(smem, from, rank) + row_square_offset<kConfig>(row);
+#pragma unroll
+    for (u32 part = 0; part < kSquareParts; ++part) sum += ld_shared_f32(parts + part * 8);
+  }
+  return sum;
 }
 
 // Adds the V partials at `offset` of each slot in this CTA, which has rank `rank`.
@@ -187,6 +232,27 @@ struct ClusterEpilogue {
   }
 };
 
+// Adds the partials of one vector and runs the epilogue on their sums.
+template <const ClusterSplitKConfig& kConfig, class Epilogue, class P>
+CATENARY_DEVICE void store_vector(const P& params, u32 smem, u32 rank, const OutputVector& vector,
+                                  const typename Epilogue::Operands& operands) {
+  const auto first = reduce_partials<kConfig>(smem, rank, vector.offset);
+  const auto store = [&](const auto&... more) {
+    if constexpr (kConfig.row_squares) {
+      const float squares =
+          reduce_row_squares<kConfig>(smem, rank, vector.offset / kConfig.row_bytes);
+      Epilogue::store(params, vector.coord, operands, first, more..., splat<kConfig.vec>(squares));
+    } else {
+      Epilogue::store(params, vector.coord, operands, first, more...);
+    }
+  };
+  if constexpr (kConfig.num_accumulators > 1) {
+    store(reduce_partials<kConfig>(smem, rank, vector.offset + kConfig.block_n * 4));
+  } else {
+    store();
+  }
+}
+
 // Reduces this CTA's share of the rows and runs the epilogue on them, by all threads of the CTA.
 // The CTA barrier orders the stores of its own partials before their loads.
 template <const ClusterSplitKConfig& kConfig, class Epilogue, class P>
@@ -209,13 +275,7 @@ CATENARY_DEVICE void reduce_and_store(const P& params, u32 smem, const WorkTile&
   for (u32 i = 0; i < Cluster::kVectorsPerThread; ++i) {
     const OutputVector& vector = epilogue.vectors[i];
     if (vector.coord.valid == 0) continue;
-    const auto first = reduce_partials<kConfig>(smem, rank, vector.offset);
-    if constexpr (kConfig.num_accumulators > 1) {
-      const auto second = reduce_partials<kConfig>(smem, rank, vector.offset + kConfig.block_n * 4);
-      Epilogue::store(params, vector.coord, epilogue.operands[i], first, second);
-    } else {
-      Epilogue::store(params, vector.coord, epilogue.operands[i], first);
-    }
+    store_vector<kConfig, Epilogue>(params, smem, rank, vector, epilogue.operands[i]);
   }
 }
 

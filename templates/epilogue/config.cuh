@@ -37,6 +37,7 @@ struct ClusterSplitKConfig {
   i32 cluster_k = 1;
   i32 a_rows = 64;                // rows of the tile that have accumulators
   i32 reduce_rows = 64;           // that one CTA reduces
+  bool row_squares = false;       // a row has one more sum, of the squares of the row of A
   i32 row_bytes = 0;              // of a slot
   i32 slot_bytes = 0;             // the partials of one CTA for another one
   i32 slots_offset = 0;           // of the other CTAs' slots

@@ -38,13 +38,20 @@ CATENARY_DEVICE void pass_order(u32 smem, u32 warpgroup) {
   }
 }
 
+// Nothing runs beside the MMAs.
+struct NothingBeside {
+  CATENARY_DEVICE void load(u32) {}
+  CATENARY_DEVICE void add() {}
+};
+
 // Issues the MMAs of k-tiles [begin, end) of a tile's `k_tiles`; the first one clears d. Those of
 // one k-tile stay in flight: a stage is released when the MMAs of the next k-tile have been issued
-// and its own have completed. Returns the stage of the last one.
-template <const GemmSm90Config& kConfig>
+// and its own have completed. beside.load(shared address of the stage) runs before those of each
+// k-tile, beside.add() beside them. Returns the stage of the last one.
+template <const GemmSm90Config& kConfig, class Beside>
 CATENARY_DEVICE u32 issue_k_tiles(typename GemmSm90Traits<kConfig>::Accumulators& d, u32 smem,
                                   u32 row, u32 begin, u32 end, u32 k_tiles,
-                                  typename GemmSm90Traits<kConfig>::State& state) {
+                                  typename GemmSm90Traits<kConfig>::State& state, Beside& beside) {
   using T = GemmSm90Traits<kConfig>;
   u32 previous = 0;
 #pragma unroll 1
@@ -52,9 +59,11 @@ CATENARY_DEVICE u32 issue_k_tiles(typename GemmSm90Traits<kConfig>::Accumulators
     const u32 stage = smem + state.stage * kConfig.stage_bytes();
     mbarrier_wait(full_barrier<kPipelineOf<kConfig>>(smem, state.stage), state.phase);
     trigger_after_first_round<kConfig>(k_tile, k_tiles);
+    beside.load(stage);
     wgmma_fence();
     mma_k_tile<kPipelineOf<kConfig>>(d, stage, row, T::kMayHaveNoKTile || k_tile != begin);
     wgmma_commit();
+    beside.add();
     wgmma_wait<1>();
     if (k_tile != begin) release_stage<kPipelineOf<kConfig>>(smem, previous);
     previous = state.stage;
@@ -64,10 +73,10 @@ CATENARY_DEVICE u32 issue_k_tiles(typename GemmSm90Traits<kConfig>::Accumulators
 }
 
 // The mainloop of one tile where d stays in the tensor cores. overlap() runs beside the last MMAs.
-template <const GemmSm90Config& kConfig, class Overlap>
+template <const GemmSm90Config& kConfig, class Beside, class Overlap>
 CATENARY_DEVICE void plain_mainloop(typename GemmSm90Traits<kConfig>::Accumulators& d, u32 smem,
                                     u32 warpgroup, const KTileRange& range,
-                                    typename GemmSm90Traits<kConfig>::State& state,
+                                    typename GemmSm90Traits<kConfig>::State& state, Beside& beside,
                                     Overlap overlap) {
   using T = GemmSm90Traits<kConfig>;
   const u32 k_tiles = static_cast<u32>(range.end - range.begin);
@@ -75,7 +84,7 @@ CATENARY_DEVICE void plain_mainloop(typename GemmSm90Traits<kConfig>::Accumulato
   // After the loop, only for empty tiles, this would be cheaper, but then tiles spill (RESULTS
   // sm90-10).
   if constexpr (T::kMayHaveNoKTile) clear_accumulators(d);
-  const u32 previous = issue_k_tiles<kConfig>(d, smem, row, 0, k_tiles, k_tiles, state);
+  const u32 previous = issue_k_tiles<kConfig>(d, smem, row, 0, k_tiles, k_tiles, state, beside);
   pass_order<kConfig>(smem, warpgroup);
   overlap();
   wgmma_wait<0>();
@@ -103,8 +112,9 @@ CATENARY_DEVICE void sliced_mainloop(typename GemmSm90Traits<kConfig>::Accumulat
       return static_cast<u32>(static_cast<u64>(k_tiles) * i / kSlices);
     };
     typename T::Accumulators sums;
-    const u32 previous =
-        issue_k_tiles<kConfig>(sums, smem, row, border(slice), border(slice + 1), k_tiles, state);
+    NothingBeside nothing;
+    const u32 previous = issue_k_tiles<kConfig>(sums, smem, row, border(slice), border(slice + 1),
+                                                k_tiles, state, nothing);
     if (slice + 1 == kSlices) pass_order<kConfig>(smem, warpgroup);
     wgmma_wait<0>();
     release_stage<kPipelineOf<kConfig>>(smem, previous);
@@ -287,18 +297,19 @@ struct PromotedMainloop {
   }
 };
 
-// The mainloop of one tile. `scales`: of its rows and columns.
-template <const GemmSm90Config& kConfig, class Overlap>
+// The mainloop of one tile. `scales`: of its rows and columns. `beside` runs beside the MMAs of
+// each k-tile, where sums are not promoted and not of k-slices.
+template <const GemmSm90Config& kConfig, class Beside, class Overlap>
 CATENARY_DEVICE void mainloop(typename GemmSm90Traits<kConfig>::Accumulators& d, u32 smem,
                               u32 warpgroup, const KTileRange& range,
                               typename GemmSm90Traits<kConfig>::State& state,
-                              const TileScales<kConfig>& scales, Overlap overlap) {
+                              const TileScales<kConfig>& scales, Beside& beside, Overlap overlap) {
   if constexpr (kConfig.promotes()) {
     PromotedMainloop<kConfig>::run(d, smem, warpgroup, range, state, scales, overlap);
   } else if constexpr (kConfig.schedule.sum_slices > 1) {
     sliced_mainloop<kConfig>(d, smem, warpgroup, range, state, overlap);
   } else {
-    plain_mainloop<kConfig>(d, smem, warpgroup, range, state, overlap);
+    plain_mainloop<kConfig>(d, smem, warpgroup, range, state, beside, overlap);
   }
 }
 

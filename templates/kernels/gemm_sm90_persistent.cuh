@@ -51,13 +51,15 @@ CATENARY_DEVICE void run_mma_warpgroup(const P& params, const CtaRange& ctas, u3
     typename T::Accumulators d;
     // To ptxas the first MMA, whose scale-d is no constant, reads D. Without another value, D would
     // be live until then, through the epilogue of the tile before.
-    if constexpr (TileEpilogue::kFreesAccumulators && !kConfig.adds_partials()) clear_accumulators(d);
+    if constexpr (TileEpilogue::kFreesAccumulators && !kConfig.adds_partials())
+      clear_accumulators(d);
     if constexpr (T::kPingPong) {
       mbarrier_wait(order_barrier<kConfig>(smem, warpgroup), order_phase);
       order_phase ^= 1;
     }
+    NothingBeside nothing;
     const TileScales<kConfig> scales(params, work, work.m0 + row);
-    mainloop<kConfig>(d, smem, warpgroup, range, state, scales, [&] {
+    mainloop<kConfig>(d, smem, warpgroup, range, state, scales, nothing, [&] {
       if constexpr (!TileEpilogue::kPrefetchTile) prefetch();
     });
     TileEpilogue::run(params, staging, work, work.m0 + row, n, d, prefetched);

@@ -6,6 +6,7 @@
 #include "epilogue/cluster_split_k.cuh"
 #include "kernels/gemm_sm90_load.cuh"
 #include "kernels/gemm_sm90_mainloop.cuh"
+#include "kernels/gemm_sm90_squares.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/shared.cuh"
 
@@ -15,7 +16,8 @@ namespace catenary {
 // other CTAs reduce. Returns whether the CTA has a tile.
 template <const GemmSm90Config& kConfig, class P>
 CATENARY_DEVICE bool mma_one_tile(const P& params, const CtaRange& ctas, u32 smem, u32 warpgroup,
-                                  u32 row, typename GemmSm90Traits<kConfig>::Accumulators& d) {
+                                  u32 row, typename GemmSm90Traits<kConfig>::Accumulators& d,
+                                  TileSquares<kConfig>& squares) {
   static_assert(!kConfig.schedule.ping_pong && kConfig.schedule.cluster_m == 1 &&
                     kConfig.schedule.cluster_n == 1,
                 "one tile, cooperative, no multicast");
@@ -29,9 +31,11 @@ CATENARY_DEVICE bool mma_one_tile(const P& params, const CtaRange& ctas, u32 sme
   for_each_tile<kConfig>(params, ctas, [&](const WorkTile& work, const KTileRange& range) {
     has_tile = true;
     const TileScales<kConfig> scales(params, work, work.m0 + row);
-    mainloop<kConfig>(d, smem, warpgroup, range, state, scales, [] {});
-    if constexpr (kConfig.schedule.cluster_k > 1)
+    mainloop<kConfig>(d, smem, warpgroup, range, state, scales, squares, [&] { squares.finish(); });
+    if constexpr (kConfig.schedule.cluster_k > 1) {
       send_partials<kClusterSplitKOf<kConfig>>(smem, d, row);
+      squares.send(smem);
+    }
   });
   return has_tile;
 }
@@ -49,17 +53,21 @@ CATENARY_DEVICE void run_one_tile(const P& params, const CtaRange& ctas, u32 sme
   constexpr u32 kLoadWarps = GemmSm90Traits<kConfig>::kLoadWarps;
   if (warp >= kLoadWarps) epilogue.prefetch(params, work);
   bool has_partials = false;
+  TileSquares<kConfig> squares(row);
   if (warp < 4) {
     run_load_warpgroup<kConfig>(params, ctas, smem, 0, warp);
     if (warp < kLoadWarps) epilogue.prefetch(params, work);
     if constexpr (kConfig.schedule.cluster_k > 1) cluster_wait();
   } else {
-    has_partials = mma_one_tile<kConfig>(params, ctas, smem, mma_warpgroup, row, d);
+    has_partials = mma_one_tile<kConfig>(params, ctas, smem, mma_warpgroup, row, d, squares);
   }
   // After this barrier no load or MMA uses the stages. A wait for wgmma covers only the MMAs of the
   // executing warp (PTX ISA 9.7.15.7): every warp arrives after its own.
   cta_barrier();
-  if (has_partials) store_own_partials<kClusterSplitKOf<kConfig>>(smem, d, row);
+  if (has_partials) {
+    store_own_partials<kClusterSplitKOf<kConfig>>(smem, d, row);
+    squares.store(smem);
+  }
   reduce_and_store<kClusterSplitKOf<kConfig>, Epilogue>(params, smem, work, epilogue);
 }
 

@@ -86,6 +86,7 @@ constexpr ClusterSplitKConfig cluster_split_k_config(const GemmSm90Config& c) {
   s.cluster_k = c.schedule.cluster_k;
   s.a_rows = c.a_box_rows();
   s.reduce_rows = c.reduce_rows();
+  s.row_squares = c.row_squares;
   s.row_bytes = c.partials_row_bytes();
   s.slot_bytes = c.partials_bytes();
   s.slots_offset = c.partials_offset();

@@ -59,8 +59,9 @@ struct SkinnyTypes {
   static_assert(kConfig.most_slice_blocks() <= i64{kConfig.tile.warps_k} * kBlocks,
                 "the warps' slices hold K");
   static_assert(kConfig.schedule.n_slices == 0 ||
-                    (kConfig.tile.warps_n == 1 && kConfig.rows() <= kConfig.operand_rows()),
-                "one warp's rows hold a slice of N");
+                    (kConfig.tile.warps_n == 1 && kConfig.rows() <= kConfig.operand_rows() &&
+                     kConfig.schedule.n_slices <= kConfig.n_vectors()),
+                "one warp's rows hold a slice of N, which is not empty");
   static_assert(kConfig.vectors() <= kConfig.threads(), "one vector of D per thread");
   static_assert(kConfig.tile.columns % kConfig.loads.x_columns == 0, "x_columns divides columns");
   static_assert(kConfig.ragged.kind == Ragged::kNone ||

@@ -30,7 +30,7 @@ namespace catenary {
 // The loads of one operand tile by 128 threads. kRows: rows of the free dimension in the tile.
 // kCheckRows, kCheckK: a tile may end past the matrix in that direction.
 template <MatrixOperand kOperand, i32 kElementBytes, i32 kRows, bool kCheckRows, bool kCheckK>
-struct CpAsyncTile {
+struct FallbackTile {
   static constexpr bool kKMajor = kOperand.k_major;
   static constexpr bool kMayMisalign = kOperand.copy_bytes == 2;
   static constexpr bool kRoundsToTf32 = kElementBytes == 4;

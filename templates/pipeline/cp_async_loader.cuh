@@ -33,12 +33,12 @@ struct CpAsyncLoader {
                 "cp.async writes to its own CTA only");
 
   static constexpr i32 kBytes = kPipeline.space.element_bytes();
-  using TileA = CpAsyncTile<kPipeline.a.memory, kBytes, kPipeline.a_rows, kPipeline.check_m,
-                            kPipeline.check_k>;
-  using TileB = CpAsyncTile<kPipeline.b.memory, kBytes, kPipeline.b_rows, kPipeline.check_n,
-                            kPipeline.check_k>;
-  using TileB2 = CpAsyncTile<kPipeline.b2.memory, kBytes, kPipeline.b_rows, kPipeline.check_n,
+  using TileA = FallbackTile<kPipeline.a.memory, kBytes, kPipeline.a_rows, kPipeline.check_m,
                              kPipeline.check_k>;
+  using TileB = FallbackTile<kPipeline.b.memory, kBytes, kPipeline.b_rows, kPipeline.check_n,
+                             kPipeline.check_k>;
+  using TileB2 = FallbackTile<kPipeline.b2.memory, kBytes, kPipeline.b_rows, kPipeline.check_n,
+                              kPipeline.check_k>;
 
   PipelineState<kPipeline.stages> oldest;  // the k-tile that completes next
   i32 in_flight = 0;                       // k-tiles issued and not complete

@@ -94,7 +94,8 @@ struct GemmDequantConfig {
   // Columns whose sums are scaled together: a k-tile, or as many as surely have one scale.
   constexpr i32 scaled_columns() const {
     if (has_row_scales() || w.block_columns % stage_columns() == 0) return stage_columns();
-    return w.block_columns % 128 == 0 ? 128 : w.block_columns % 64 == 0 ? 64 : 32;
+    if (w.block_columns % 128 == 0 && stage_columns() % 128 == 0) return 128;
+    return w.block_columns % 64 == 0 ? 64 : 32;
   }
   constexpr i32 scaled_parts() const { return stage_columns() / scaled_columns(); }
   // Sums that are open at a time: one, or two where the halves of a K block have different scales.

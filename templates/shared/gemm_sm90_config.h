@@ -71,6 +71,7 @@ struct GemmSm90Config {
   BlockScales scale_a = {};
   BlockScales scale_b = {};
   BlockScales scale_b2 = {};  // of a dual GEMM, in blocks as those of B
+  bool row_squares = false;   // the epilogue takes one more sum: of the squares of the row of A
   GemmSm90Tile tile = {};
   GemmSm90Schedule schedule = {};
   GemmSm90Epilogue epilogue = {};

@@ -101,6 +101,7 @@ TEST_CASE("candidates hold all of K, fit two to an SM, and come best first") {
             CHECK(c.tile.columns - m < 8);
             CHECK(c.threads() <= 1024);
             CHECK(c.vectors() <= c.threads());
+            CHECK(c.schedule.n_slices <= c.n_vectors());
             CHECK(c.smem_bytes() <= at.smem_per_cta);
             CHECK(candidate.min_ctas >= 2);
             CHECK(candidate.min_ctas * (c.smem_bytes() + 1024) <= at.smem_per_sm);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handwritten chains with a norm before a linear layer; see cases.h. `skinny` and `skinny_dequant`
-// form the sums of squares of the rows that they read, and multiply them by a gain.
+// Handwritten chains with a norm before a linear layer; see cases.h. `skinny`, `skinny_dequant` and
+// one-tile CTAs of `gemm_sm90` form the sums of squares of the rows that they read; the first two
+// multiply them by a gain.
 #include "tests/gpu/cases.h"
 
 namespace catenary::gpu_suite {
@@ -129,6 +130,22 @@ WrittenCase made(const std::string& name, std::string text, const char* tile = "
   return result;
 }
 
+// One-tile CTAs of `gemm_sm90`: one warp with squares and two, K tails, clusters, pairs.
+void add_tiles(std::vector<WrittenCase>& cases) {
+  i64 k = 1024;
+  for (const char* m : {"1", "8", "24", "64", "65"}) {
+    for (const char* tile : {"64x128x64g1s2k1", "64x64x64g1s4k2", "64x64x64g1s3k4"}) {
+      const char* dtype = std::string(tile).starts_with("64x128") ? "f16" : "bf16";
+      cases.push_back(
+          made(fmt::format("tile, {} rows {} {}", m, dtype, k), normed(m, 200, k, dtype), tile));
+      k = k == 1024 ? 1096 : 1024;
+    }
+  }
+  for (const i64 m : {9, 64})
+    cases.push_back(made(fmt::format("tile, layer of {}", m), layer(m), "64x64x64g1s4k1"));
+  cases.push_back(made("tile, symbol", normed("M", 200, 576), "64x64x64g1s3k2", {0, 1, 8, 24, 40}));
+}
+
 void add_packed(std::vector<WrittenCase>& cases) {
   const auto add_normed = [&](const char* m, const char* tile) {
     for (const bool zeros : {false, true}) {
@@ -212,6 +229,7 @@ std::vector<WrittenCase> norm_cases() {
     cases.push_back(made("13 rows", normed("13", 75, 1088), tile));
   }
   for (const i64 m : {1, 9, 40}) cases.push_back(made(fmt::format("layer of {}", m), layer(m)));
+  add_tiles(cases);
   add_packed(cases);
   add_gains(cases);
   add_formed(cases);

@@ -111,6 +111,19 @@ TEST_SUITE("the gain inside, in the simulator") {
     }
   }
 
+  TEST_CASE("fewer vectors of N than CTAs that the SMs hold: no slice is empty") {
+    for (const i64 n : {1000, 1024, 1048}) {
+      CAPTURE(n);
+      const SimulatedChain chain = make(fmt::format(
+          "chain a(input x: bf16[48, 384], weight g: bf16[384], weight w: bf16[{}, 384]) {{\n"
+          "  xg = cast(mul(x @ \"mk\", g @ \"k\"), bf16)\n"
+          "  y = contract \"mk,nk->mn\"(xg, w)\n  return y: bf16 }}",
+          n));
+      REQUIRE(family_name(chain.plan().buckets[0].kernels[0]) == "skinny");
+      CHECK(chain.run(1).name == "");
+    }
+  }
+
   TEST_CASE("forms: warps along N, uneven slices, chunks of columns, cp.async, clusters") {
     for (const char* tile :
          {"skinny4x2s4r1g2p5", "skinny8x1s2r1g4p3", "skinny4x2s4r1g2p5x8", "skinny8x1s2r1g2p3a",

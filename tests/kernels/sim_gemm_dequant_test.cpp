@@ -132,6 +132,9 @@ TEST_SUITE("gemm_dequant in the simulator") {
         cases.push_back({"u4", "f16", "bf16", true, {9, 300, 1440, group}, tile});
       }
     }
+    // Stages that begin inside a block.
+    for (const char* tile : {"packed1t8x16s2b3", "packed1t8x16s2b5"})
+      cases.push_back({"i4", "bf16", "f32", false, {20, 128, 1536, 128}, tile});
     pass(cases, 3);
   }
 

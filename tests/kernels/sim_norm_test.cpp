@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The norm inside a small-M kernel, in the simulator: sums of squares by every form of `skinny`, in
-// clusters, with a dual GEMM, side by side, and of rows that a kernel before has computed.
+// The norm inside a small-M kernel, in the simulator: sums of squares by every form of `skinny` and
+// by one-tile CTAs of `gemm_sm90`, in clusters, with a dual GEMM, side by side, and of rows that a
+// kernel before has computed.
 #include <doctest/doctest.h>
 
+#include "compiler/families/gemm_sm90/candidates.h"
 #include "compiler/families/skinny/candidates.h"
 #include "compiler/kernel_family.h"
 #include "tests/support/sim_chain.h"
@@ -21,6 +23,16 @@ std::string normed(const std::string& m, const char* dtype = "bf16") {
       "  s = rsqrt(add(mul(q, 0.0009191176470588235), 0.00001))\n"
       "  y = add(mul(contract \"mk,nk->mn\"(x, w), s @ \"m\"), b)\n  return y: f32 align 4 }}",
       m, dtype);
+}
+
+// The same with K and N that TMA loads, K no multiple of 64.
+std::string rows_of_tma(const std::string& m) {
+  return fmt::format(
+      "chain a(input x: bf16[{0}, 1096], weight w: bf16[80, 1096]) {{\n"
+      "  s = rsqrt(add(mul(sum \"mk->m\"(square(x)), 0.0009124087591240876), 0.00001))\n"
+      "  y = mul(contract \"mk,nk->mn\"(x, w), s @ \"m\")\n"
+      "  return y: f32 }}",
+      m);
 }
 
 // Residual add, then QKV and a dual GEMM over the normalised rows.
@@ -47,9 +59,13 @@ SimulatedChain make(const std::string& text, const char* tile = "", const char* 
   return std::move(*chain);
 }
 
+bool sums_squares(const KernelPlan& kernel) {
+  return family_name(kernel) == "gemm_sm90" ? kernel.config.get<GemmSm90Config>().row_squares
+                                            : kernel.config.get<SkinnyConfig>().row_squares;
+}
+
 void passes(const SimulatedChain& chain) {
-  const auto& kernels = chain.plan().buckets.back().kernels;
-  CHECK(kernels.back().config.get<SkinnyConfig>().row_squares);
+  CHECK(sums_squares(chain.plan().buckets.back().kernels.back()));
   for (u64 seed = 1; seed <= kSeeds; ++seed) {
     const SimulatedOutcome outcome = chain.run(seed);
     const std::string text = fmt::format("seed {}: {}: {}", seed, outcome.name, outcome.message);
@@ -79,6 +95,18 @@ TEST_SUITE("the norm inside, in the simulator") {
           "skinny4x1s2r1g2p3c2", "skinny4x2s1r1g2p2t2c4"}) {
       CAPTURE(tile);
       passes(make(normed("13"), tile));
+    }
+  }
+
+  TEST_CASE("one-tile CTAs of gemm_sm90: one and two warps with squares, clusters, a K tail") {
+    for (const char* tile : {"64x128x64g1s2k1", "64x64x64g1s4k2", "64x64x64g1s3k4"}) {
+      for (const char* m : {"1", "24", "64"}) {
+        CAPTURE(tile);
+        CAPTURE(m);
+        const SimulatedChain chain = make(rows_of_tma(m), tile);
+        CHECK(family_name(chain.plan().buckets[0].kernels.back()) == "gemm_sm90");
+        passes(chain);
+      }
     }
   }
 

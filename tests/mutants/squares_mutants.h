@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults planted into the sums of squares of `skinny` and `skinny_dequant`.
+// Faults planted into the sums of squares of `skinny`, `skinny_dequant` and `gemm_sm90`.
 #pragma once
 
 #include "tests/mutants/mutant.h"
@@ -63,6 +63,42 @@ inline constexpr Mutant kSquaresMutants[] = {
      .text = "squares += from == rank() ? own : ld_shared_f32(squares_address(from, rank()));",
      .in_place = "squares += from == rank() ? own : 0;",
      .faults = "mismatch"},
+    {.name = "tile_squares_release_before_the_read",
+     .planted = "a lane releases a stage before the others have added the squares of its rows",
+     .base = "gemm_sm90, sums of squares",
+     .file = "kernels/gemm_sm90_squares.cuh",
+     .text = "    // All lanes arrive: they have read the stage, which lane 0 releases after later "
+             "MMAs.\n    warp_barrier();\n",
+     .in_place = "",
+     .faults = "race"},
+    {.name = "tile_squares_of_one_lane",
+     .planted = "the two lanes of a row do not add their sums",
+     .base = "gemm_sm90, sums of squares",
+     .file = "kernels/gemm_sm90_squares.cuh",
+     .text = "sum + bits_to_f32(shuffle_xor(f32_to_bits(sum), 8))",
+     .in_place = "sum",
+     .faults = "mismatch"},
+    {.name = "tile_squares_of_rows_past_the_stage",
+     .planted = "rows that the stage does not have are sent and stored",
+     .base = "gemm_sm90, sums of squares",
+     .file = "kernels/gemm_sm90_squares.cuh",
+     .text = "threadIdx.x / 8 % 2 == 0 && lane_row(pass) < kRows",
+     .in_place = "threadIdx.x / 8 % 2 == 0",
+     .faults = "race transaction bounds out_of_bounds mismatch"},
+    {.name = "tile_squares_of_three_warps",
+     .planted = "the sum of the squares of a row leaves out the columns of one warp",
+     .base = "gemm_sm90, sums of squares",
+     .file = "epilogue/cluster_split_k.cuh",
+     .text = "for (u32 part = 0; part < kSquareParts; ++part)",
+     .in_place = "for (u32 part = 1; part < kSquareParts; ++part)",
+     .faults = "mismatch"},
+    {.name = "tile_squares_not_expected",
+     .planted = "the partials barrier does not expect the bytes of the sums of squares",
+     .base = "gemm_sm90, sums of squares",
+     .file = "epilogue/cluster_split_k.cuh",
+     .text = "kConfig.row_squares ? 8 * kSquareParts : 0",
+     .in_place = "0",
+     .faults = "transaction race barrier"},
 };
 
 }  // namespace catenary::testing

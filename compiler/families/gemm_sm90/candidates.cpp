@@ -104,6 +104,12 @@ std::string reject(const Target& target, const GemmSm90Config& c) {
       return "has three mma warpgroups, which have no registers for this epilogue or these loads";
     }
   }
+  if (c.row_squares && c.schedule.cluster_k == 0) {
+    return "has persistent CTAs, which sum no squares of rows";
+  }
+  if (c.row_squares && c.warpgroup_m() != 64) {
+    return fmt::format("has mma warpgroups with {} rows, which sum no squares", c.warpgroup_m());
+  }
   if (c.schedule.cluster_k != 0 && c.ragged.kind != Ragged::kNone) {
     return "has one tile per CTA, and no scheduler of ragged groups";
   }
@@ -303,7 +309,8 @@ Candidate gemm_sm90_candidate(const GemmSm90Config& config, const ContractionPro
   candidate.rejected = reject(target, config);
   // A batch-invariant order is that of D's own rows: transposed MMAs are not proven to give its
   // bits.
-  if (config.schedule.split_k == 1 && !problem.transposed) {
+  // The order of the sums of squares depends on the tile.
+  if (config.schedule.split_k == 1 && !problem.transposed && !config.row_squares) {
     candidate.sums = {SumOrder::Kind::kAscendingWgmma,
                       config.k_slices() * config.schedule.sum_slices};
   }

@@ -152,6 +152,18 @@ double box_clocks(const GemmSm90Config& c) {
           c.num_accumulators() * boxes(c.b, c.tile.block_n / c.schedule.cluster_m, c.box_rows_b()));
 }
 
+// The time that sums of squares of the rows of A add. They make a k-tile take longer than its MMAs,
+// which the last CTAs of a kernel feel for as many k-tiles as the pipeline holds: they no longer
+// wait for DRAM (RESULTS sm90-157).
+double squares_us(const GemmSm90Config& c, const Target& target, double k_tiles) {
+  constexpr double kClocks = 65;  // for 16 rows of a k-tile
+  constexpr i32 kRows = 16;
+  if (!c.row_squares) return 0;
+  const double passes = ceil_div(std::min(c.a_box_rows(), c.warpgroup_m()), kRows);
+  const double late = std::min<double>(c.tile.stages, k_tiles);
+  return kClocks * passes * late * c.schedule.ctas_per_sm / (target.clock_ghz * 1e3);
+}
+
 // Accumulators of a unit as its epilogue's time counts them, in those of a kernel without
 // persistent CTAs. A subtile that ends past the tile takes as long as others. One warpgroup hides
 // fewer waits than two; subtiles of 32 columns have twice the waits; columns of transposed products
@@ -204,6 +216,7 @@ Prediction predict_gemm_sm90(const ContractionProblem& problem, const Target& ta
   counts.k_tiles = std::max<double>(ceil_div(problem.k_tiles(c.block_k()), c.k_slices()), 1) +
                    (c.schedule.sum_slices - 1);
   counts.stages = c.tile.stages;
+  counts.round_us = squares_us(c, target, counts.k_tiles);
   counts.mma_flop = 2.0 * c.tile.block_m * c.tile.block_n * c.block_k() * c.num_accumulators();
   counts.smem_clocks = smem_clocks(c);
   counts.issue_clocks = promotion_clocks(c);

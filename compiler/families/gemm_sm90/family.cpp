@@ -60,6 +60,7 @@ std::string config_text(const GemmSm90Config& c) {
     fields.line().add("scale_b", fields_of(c.scale_b));
     if (c.dual) fields.line().add("scale_b2", fields_of(c.scale_b2));
   }
+  if (c.row_squares) fields.line().add("row_squares", true);
   fields.line().add("tile", fields_of(c.tile));
   fields.line().add("schedule", fields_of(c.schedule));
   fields.line().add("epilogue", fields_of(c.epilogue));
@@ -83,7 +84,8 @@ class GemmSm90Family final : public ContractionFamily {
     const auto& c = kernel.config.get<GemmSm90Config>();
     // A thread's accumulators are pairs of columns.
     const int vec = c.epilogue.in_registers ? 2 : c.epilogue.vec;
-    ProgramText program{"Epilogue", vec, has_partial_vector(c.space.n, vec), c.num_accumulators()};
+    ProgramText program{"Epilogue", vec, has_partial_vector(c.space.n, vec),
+                        c.num_accumulators() + (c.row_squares ? 1 : 0)};
     program.register_epilogue = c.epilogue.in_registers;
     program.column_sums = c.epilogue.column_sums;
     return {"kernels/gemm_sm90.cuh", "GemmSm90Config", config_text(c),
@@ -124,7 +126,7 @@ class GemmSm90Family final : public ContractionFamily {
     if (target.arch != "sm_90a") return {"it needs sm_90a", !scaled};
     if (problem.formed) return {"it forms no A from what is in memory", true};
     if (problem.gain) return {"it multiplies A by no gain as it loads it", true};
-    if (!problem.is_single_or_dual() && !problem.is_sum() && !scaled)
+    if (!problem.has_plain_products() && !problem.is_sum() && !scaled)
       return {"it computes one product, two over one A, or a sum of products", true};
     std::string refusal = scaled ? block_scales_refusal(problem) : "";
     if (refusal.empty()) refusal = sm90_layout_refusal(problem);
@@ -138,6 +140,8 @@ class GemmSm90Family final : public ContractionFamily {
       return {"only the register epilogue stores columns"};
     if (std::string rows = sm90_row_reduction_refusal(problem, layout->config); !rows.empty())
       return {std::move(rows)};
+    if (std::string squares = sm90_squares_refusal(problem, layout->config); !squares.empty())
+      return {std::move(squares), true};
     switch (problem.space.math) {
       case MathMode::kBF16:
       case MathMode::kF16:

@@ -234,6 +234,15 @@ std::string sm90_row_reduction_refusal(const ContractionProblem& p, const GemmSm
   return "";
 }
 
+std::string sm90_squares_refusal(const ContractionProblem& p, const GemmSm90Config& config) {
+  if (!p.row_squares) return "";
+  if (!is_16bit(p.space.math)) return "it sums squares of 16-bit rows only";
+  if (p.transposed) return "it sums squares of the rows of A, which are columns of D here";
+  if (config.a.by_cp_async || !config.a.k_major)
+    return "it sums squares of rows that TMA loads, with K innermost";
+  return "";
+}
+
 std::optional<Sm90Layout> sm90_layout(const ContractionProblem& p) {
   if (!has_extents(p) || !is_countable(p)) return std::nullopt;
   auto [a, b] = place_product(p, p.products[0]);
@@ -243,6 +252,7 @@ std::optional<Sm90Layout> sm90_layout(const ContractionProblem& p) {
   GemmSm90Config& config = layout.config;
   config.space = p.space;
   config.dual = p.is_dual();
+  config.row_squares = p.row_squares;
   config.epilogue.vec = p.vec;
   config.ragged = p.ragged;
   const auto take = [&](PlacedOperand& placed) {

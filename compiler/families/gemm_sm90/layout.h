@@ -30,6 +30,9 @@ int sm90_matrix_operands(const ContractionProblem& problem);
 std::string sm90_row_reduction_refusal(const ContractionProblem& problem,
                                        const GemmSm90Config& config);
 
+// Why the kernel does not sum the squares of the rows of A; "": it does, or need not.
+std::string sm90_squares_refusal(const ContractionProblem& problem, const GemmSm90Config& config);
+
 // Nothing: an extent is too large, or an operand has no contiguous dimension.
 std::optional<Sm90Layout> sm90_layout(const ContractionProblem& problem);
 

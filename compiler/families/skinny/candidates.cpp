@@ -153,9 +153,16 @@ void fit_formed(const Target& target, SkinnyConfig& c) {
   }
 }
 
-// A vector of D for each thread.
+// A vector of D for each thread, and at least one for each slice of N.
 void fit_vectors(SkinnyConfig& c) {
-  while (c.vectors() > c.threads() && c.vec < 8) c.vec *= 2;
+  const auto fit_slices = [&] {
+    c.schedule.n_slices = static_cast<i32>(std::min<i64>(c.schedule.n_slices, c.n_vectors()));
+  };
+  fit_slices();
+  while (c.vectors() > c.threads() && c.vec < 8) {
+    c.vec *= 2;
+    fit_slices();
+  }
 }
 
 // As many row tiles as the rows of a slice of N take.
@@ -237,8 +244,7 @@ bool read_name(const std::string& name, const Target& target, SkinnyConfig& c) {
   const bool groups = loads.bulk ? is_power(loads.copy_groups, 16)
                                  : within(loads.copy_groups, 1, std::max(loads.shared_blocks, 1));
   const i32 n_slices = c.schedule.n_slices;
-  if (n_slices < 0 || n_slices > c.n_vectors() || (n_slices > 0 && tile.row_tiles != 1))
-    return false;
+  if (n_slices < 0 || (n_slices > 0 && tile.row_tiles != 1)) return false;
   fit_vectors(c);
   fit_row_tiles(c);
   const bool rows =
@@ -262,7 +268,8 @@ bool holds(const SkinnyConfig& c) {
   if (c.tile.columns > 16 && !warps_are_alike(c)) return false;
   if (c.tile.columns == kSkinnyRows && c.schedule.cluster_k == 8) return false;
   return c.most_slice_blocks() <= i64{c.tile.warps_k} * c.warp_blocks() &&
-         ceil_div(c.least_slice_chunks(), 8) >= c.tile.warps_k && c.vectors() <= c.threads();
+         ceil_div(c.least_slice_chunks(), 8) >= c.tile.warps_k && c.vectors() <= c.threads() &&
+         c.schedule.n_slices <= c.n_vectors();
 }
 
 std::string describe(const SkinnyConfig& c, int ctas) {

@@ -74,10 +74,10 @@ double busiest_share(const SkinnyDequantConfig& c, i64 batch, int sms) {
 }
 
 // Clocks in which the warps that an SM holds issue the instructions of a CTA: unpacking and MMAs of
-// each row tile and chunk, scaling, and what a chunk and a stage cost (RESULTS dequant-17).
+// each row tile and chunk, scaling, and what a chunk and a stage cost (RESULTS dequant-17, -19).
 double stream_clocks(const SkinnyDequantConfig& c, double active_warps) {
   constexpr double kWarpClocks = 4.7;  // from one instruction of a warp to the next
-  constexpr double kMostIssued = 3;    // per clock of an SM
+  constexpr double kMostIssued = 3.4;  // per clock of an SM
   constexpr double kChunk = 55;
   constexpr double kRun = 35;
   constexpr double kMma = 1.7;  // for each eight rows of X
@@ -192,11 +192,11 @@ std::optional<Candidate> as_candidate(const SkinnyDequantProblem& problem, const
                    SumOrder()};
 }
 
-// The ring of X: all of the warp's X where that is a small part of the shared memory of an SM, else
-// two stages as long as that part holds.
-void fit_x_ring(const Target& target, SkinnyDequantConfig& c) {
-  constexpr i64 kMostShare = 6;  // of an SM's shared memory, for each of two CTAs
-  const i64 most = target.smem_per_sm / kMostShare / c.tile.warps;
+// The ring of X: all of the warp's X where that is a small part of the shared memory of a CTA, with
+// `ctas` of them to an SM; else two stages as long as that part holds.
+void fit_x_ring(const Target& target, SkinnyDequantConfig& c, int ctas) {
+  constexpr i64 kMostShare = 3;
+  const i64 most = target.smem_per_sm / kMostShare / ctas / c.tile.warps;
   const i64 chunks = c.warp_chunks();
   const auto holds = [&](i64 stages, i64 count) {
     c.loads.x_stages = static_cast<i32>(stages);
@@ -208,19 +208,18 @@ void fit_x_ring(const Target& target, SkinnyDequantConfig& c) {
   while (!holds(2, count) && count > 1) count /= 2;
 }
 
-// The deepest ring with which two CTAs fit an SM, so that one streams while another ends, and no
-// deeper than the warp's slice of K. A stage of few row tiles has more chunks, so that a warp waits
-// seldom.
+// The deepest ring with which `ctas` CTAs fit an SM, and no deeper than the warp's slice of K. A
+// stage of few row tiles has more chunks, so that a warp waits seldom.
 std::optional<Candidate> deepest(const SkinnyDequantProblem& problem, const Target& target,
-                                 SkinnyDequantConfig c, int runs) {
+                                 SkinnyDequantConfig c, int runs, int ctas) {
   const i64 chunks = c.warp_chunks();
   c.loads.stage_chunks = static_cast<i32>(std::min<i64>(ceil_div(runs, c.runs()), chunks));
   const i64 most = std::min<i64>(ceil_div(chunks, c.loads.stage_chunks), kMostStages);
-  fit_x_ring(target, c);
+  fit_x_ring(target, c, ctas);
   // One stage only where it holds all: else nothing loads while it is read.
   for (c.loads.stages = static_cast<i32>(most); c.loads.stages >= std::min<i64>(most, 2);
        --c.loads.stages) {
-    if (auto candidate = as_candidate(problem, target, c, 2)) return candidate;
+    if (auto candidate = as_candidate(problem, target, c, ctas)) return candidate;
   }
   return std::nullopt;
 }
@@ -250,15 +249,20 @@ std::vector<i64> slice_counts(const Target& target, const SkinnyDequantConfig& c
 }
 
 // The candidates of one number of warps and CTAs along K, with stages of four and of eight runs.
+// Two CTAs fit an SM, so that one streams while another ends; or more with shallower rings, up to
+// kMostWarps, which hide each other's waits (RESULTS dequant-19).
 std::vector<Candidate> sliced(const SkinnyDequantProblem& problem, const Target& target,
                               SkinnyDequantConfig c, i64 from) {
+  constexpr int kMostWarps = 32;
   std::vector<Candidate> candidates;
   for (const i64 slices : slice_counts(target, c, problem.batch, from)) {
     c.schedule.n_slices = slices;
     c.tile.row_tiles = static_cast<i32>(ceil_div(c.n_tiles(), slices));
     for (const int runs : {4, 8}) {
-      if (auto candidate = deepest(problem, target, c, runs))
-        candidates.push_back(std::move(*candidate));
+      for (int ctas = 2; ctas <= kMostWarps / c.tile.warps; ++ctas) {
+        if (auto candidate = deepest(problem, target, c, runs, ctas))
+          candidates.push_back(std::move(*candidate));
+      }
     }
   }
   return candidates;
