@@ -4,9 +4,8 @@
 // kernel before has computed.
 #include <doctest/doctest.h>
 
-#include "compiler/families/gemm_sm90/candidates.h"
-#include "compiler/families/skinny/candidates.h"
 #include "compiler/kernel_family.h"
+#include "tests/support/norm_kernels.h"
 #include "tests/support/sim_chain.h"
 
 using namespace catenary;
@@ -57,11 +56,6 @@ SimulatedChain make(const std::string& text, const char* tile = "", const char* 
   auto chain = SimulatedChain::make(text, options);
   if (!chain) FAIL(text << "\n" << take_report(chain.takeError()).message);
   return std::move(*chain);
-}
-
-bool sums_squares(const KernelPlan& kernel) {
-  return family_name(kernel) == "gemm_sm90" ? kernel.config.get<GemmSm90Config>().row_squares
-                                            : kernel.config.get<SkinnyConfig>().row_squares;
 }
 
 void passes(const SimulatedChain& chain) {

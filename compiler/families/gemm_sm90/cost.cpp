@@ -156,12 +156,12 @@ double box_clocks(const GemmSm90Config& c) {
 // which the last CTAs of a kernel feel for as many k-tiles as the pipeline holds: they no longer
 // wait for DRAM (RESULTS sm90-157).
 double squares_us(const GemmSm90Config& c, const Target& target, double k_tiles) {
-  constexpr double kClocks = 65;  // for 16 rows of a k-tile
+  constexpr double kPass = 85, kHidden = 20;  // clocks of 16 rows of a k-tile; beside its MMAs
   constexpr i32 kRows = 16;
   if (!c.row_squares) return 0;
   const double passes = ceil_div(std::min(c.a_box_rows(), c.warpgroup_m()), kRows);
   const double late = std::min<double>(c.tile.stages, k_tiles);
-  return kClocks * passes * late * c.schedule.ctas_per_sm / (target.clock_ghz * 1e3);
+  return (kPass * passes - kHidden) * late * c.schedule.ctas_per_sm / (target.clock_ghz * 1e3);
 }
 
 // Accumulators of a unit as its epilogue's time counts them, in those of a kernel without
