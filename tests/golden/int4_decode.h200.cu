@@ -63,7 +63,7 @@ struct Epilogue {
 extern "C" __global__ void __launch_bounds__(256, 2)
 ctn_int4_decode_k0_skinny_dequant_w8t2(const __grid_constant__ P p) { skinny_dequant<kConfig, Epilogue>(p); }
 
-// catenary | target sm_90a (h200) | kernel ctn_int4_decode_k1_skinny_dequant_w8t2
+// catenary | target sm_90a (h200) | kernel ctn_int4_decode_k1_skinny_dequant_w8t4
 // chain:
 //   chain int4_decode[M in 1..16](
 //       input x: bf16[M, 4096],
@@ -86,14 +86,14 @@ ctn_int4_decode_k0_skinny_dequant_w8t2(const __grid_constant__ P p) { skinny_deq
 //     y = add(t16, r)
 //     return y: bf16
 //   }
-// plan: skinny_dequant: 32 rows of W, 8 warps, 2 stages of 256 columns each, 98 KiB shared, 2 CTAs per SM, cluster split-K 2
+// plan: skinny_dequant: 64 rows of W, 8 warps, 2 stages of 128 columns each, 99 KiB shared, 2 CTAs per SM, cluster split-K 4
 //   't16' is a contraction: it reads its operands from memory
 //   slot 0: workspace 'h'
 //   slot 1: parameter 'qd'
 //   slot 2: parameter 'sd'
 //   slot 3: parameter 'r'
 //   slot 4: output 'y'
-// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_int4_decode_k1_skinny_dequant_w8t2.cu
+// rebuild: nvcc -std=c++20 --expt-relaxed-constexpr -gencode=arch=compute_90a,code=sm_90a -I<catenary>/templates -cubin ctn_int4_decode_k1_skinny_dequant_w8t4.cu
 #include "kernels/skinny_dequant.cuh"
 namespace {
 using namespace catenary;
@@ -101,9 +101,9 @@ __device__ constexpr SkinnyDequantConfig kConfig{
     .space = {.math = MathMode::kBF16, .m = Extent(16, 1), .n = 4096, .k = 14336},
     .x = {.slot = 0, .stride_row = 14336, .stride_k = 1, .copy_bytes = 16},
     .w = {.slot = 1, .dtype = DType::kI4, .block_columns = 128, .scale = {.slot = 2, .dtype = DType::kBF16, .stride_row = 112, .stride_block = 1}},
-    .tile = {.warps = 8, .row_tiles = 2, .columns = 8},
-    .loads = {.stages = 2, .stage_chunks = 2, .x_stages = 2, .x_chunks = 1},
-    .schedule = {.cluster_k = 2, .n_slices = 128}, .vec = 2,
+    .tile = {.warps = 8, .row_tiles = 4, .columns = 8},
+    .loads = {.stages = 2, .stage_chunks = 1, .x_stages = 2, .x_chunks = 1},
+    .schedule = {.cluster_k = 4, .n_slices = 64}, .vec = 2,
 };
 using P = Params<5, 0>;
 struct Epilogue {
@@ -124,7 +124,7 @@ struct Epilogue {
 };
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256, 2)
-ctn_int4_decode_k1_skinny_dequant_w8t2(const __grid_constant__ P p) { skinny_dequant<kConfig, Epilogue>(p); }
+ctn_int4_decode_k1_skinny_dequant_w8t4(const __grid_constant__ P p) { skinny_dequant<kConfig, Epilogue>(p); }
 
 // catenary | target sm_90a (h200) | kernel ctn_int4_decode_k0_gemm_dequant_t7x8
 // chain:

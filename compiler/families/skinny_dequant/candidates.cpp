@@ -126,8 +126,11 @@ Prediction predict_dequant(const SkinnyDequantProblem& problem, const Target& ta
   // All CTAs read the same X, in short rows: RESULTS dequant-4. L2 has no time for q meanwhile
   // (RESULTS dequant-17). Their first X is a wait, their sums are another; more CTAs of a cluster
   // wait longer for each other (RESULTS dequant-10).
+  // Each further fill of a warp's ring of X is a part of a wait (RESULTS dequant-19).
   constexpr double kSharedReads = 4;
-  counts.stream_waits = 0.7;
+  constexpr double kFillOfX = 0.2;
+  const double fills = static_cast<double>(ceil_div(c.warp_chunks(), i64{c.loads.x_chunks}));
+  counts.stream_waits = 0.7 + kFillOfX * (fills - 1);
   counts.round_waits = 6.5;
   counts.empty_places = 0.6;
   counts.exchange_waits = 0.1 * std::log2(c.schedule.cluster_k);
