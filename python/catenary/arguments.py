@@ -8,6 +8,7 @@ value and what to pass. The functions of launches (`int64s`) check nothing.
 from __future__ import annotations
 
 import ctypes
+import math
 import operator
 import os
 from collections.abc import Iterable, Sequence
@@ -77,6 +78,14 @@ def number(value: Any, who: str) -> float:
         except (TypeError, ValueError) as error:
             raise ArgumentError(f"{who} has no value ({' '.join(str(error).split())}): pass a number") from None
     raise wrong_kind(who, value, "a number")
+
+
+def finite_in_f32(found: float, given: Any, who: str) -> float:
+    """`found`, the `number` of a given scalar of a chain, which is finite in f32 unless it is infinite itself."""
+    rounded = ctypes.c_float(found).value
+    if math.isinf(rounded) and given != rounded:
+        raise ArgumentError(f"{who} is {shown(given)}, and scalars are f32: pass a number that is finite in f32")
+    return found
 
 
 def is_number(value: Any) -> bool:

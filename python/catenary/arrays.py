@@ -85,6 +85,8 @@ def _view_torch(tensor: Any, who: str, stream: int | None) -> View:
     place = tensor.device
     if place.type not in ("cuda", "cpu"):
         raise ArgumentError(f"{who} is on {place}: pass a tensor of the CPU or of a CUDA device")
+    if tensor.is_neg():
+        raise ArgumentError(f"{who} is a negative view, whose memory has the other sign: pass its resolve_neg()")
     name = _torch_names.get(tensor.dtype)
     if name is None:
         name = _torch_names.setdefault(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
@@ -227,8 +229,9 @@ def empty_numpy(dtype: DType, shape: Sequence[int], strides: Sequence[int]) -> A
 
     kinds = {DType.f16: numpy.float16, DType.f32: numpy.float32, DType.i32: numpy.int32, DType.i8: numpy.int8}
     kind = kinds.get(dtype) or _numpy_kind(dtype)
-    memory = numpy.zeros(span(shape, strides), kind)
-    return numpy.lib.stride_tricks.as_strided(memory, shape, [n * memory.itemsize for n in strides])
+    size = dtype.itemsize
+    memory = numpy.zeros(span(shape, strides) * size, numpy.uint8)  # an array of ml_dtypes' e5m2 has no strides
+    return numpy.ndarray(shape, kind, memory, strides=[n * size for n in strides])
 
 
 @functools.cache

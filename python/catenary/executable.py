@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import sys
 import threading
 import weakref
@@ -212,7 +213,8 @@ class _Call:
         self.host = first is not None and not first.on_device
         self.ended: set[int] = set()  # streams of producers that were waited for
         self.turn: Any = contextlib.nullcontext()
-        self.staged: list[tuple[View, Memory, bool]] = []  # host arrays, their copy, whether it is copied back
+        # Host arrays, their copy, and the operand where it is copied back.
+        self.staged: list[tuple[View, Memory, Operand | None]] = []
 
     def _choose_stream(self, given: Any, arrays: list[Any]) -> tuple[int, bool]:
         """The stream of the launch, and whether the call waits for it."""
@@ -284,7 +286,7 @@ class _Call:
                 if isinstance(written, Array):
                     written._written_on = stream_key(stream)
         for host, copy, back in self.staged:
-            if back and copy.bytes:
+            if back is not None and copy.bytes:
                 copy.download(host.address, copy.bytes)
         return self.out[0] if len(self.out) == 1 else tuple(self.out)
 
@@ -341,7 +343,21 @@ class _Call:
                 )
                 made = view(self.out[i], f"output '{operand.name}'", self.stream)
             result.append(self._place(operand, made, back=True))
+        self._check_overlap()
         return result
+
+    def _check_overlap(self) -> None:
+        """The launch refuses arrays on the device that overlap; of host arrays it sees the copies."""
+        written = sorted(
+            (host.address, host.address + copy.bytes, back.name)
+            for host, copy, back in self.staged
+            if back is not None and copy.bytes
+        )
+        for (_, end, first), (begin, _, second) in itertools.pairwise(written):
+            if begin < end:
+                raise ArgumentError(
+                    f"'{second}', which is written, overlaps '{first}' in memory: give it memory of its own"
+                )
 
     def _place(self, operand: Operand, found: View, back: bool) -> int:
         """The device address of a tensor; one of the host gets a copy."""
@@ -354,7 +370,7 @@ class _Call:
         # An output with gaps keeps what the caller has there.
         if copy.bytes and (not operand.is_output or operand.strides != contiguous(shape)):
             copy.upload(found.address, copy.bytes)
-        self.staged.append((found, copy, back))
+        self.staged.append((found, copy, operand if back else None))
         return copy.address
 
     def _workspace(self, given: Any, stream: int, torch: Any) -> int:

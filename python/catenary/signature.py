@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import ctypes
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from catenary.arguments import is_number, number, shown
+from catenary.arguments import finite_in_f32, is_number, number, shown
 from catenary.arrays import View, accepts, is_bytes
 from catenary.chain import Chain
 from catenary.errors import ArgumentError, ArgumentTypeError
@@ -68,10 +66,7 @@ class Signature:
                 raise
             # A tracer of JAX, or a tensor without memory: its own error has many lines.
             raise ArgumentTypeError(f"{who} is {shown(value)}, whose value is not known: pass a float") from None
-        rounded = ctypes.c_float(found).value
-        if math.isinf(rounded) and value != rounded:
-            raise ArgumentError(f"{who} is {shown(value)}, and scalars are f32: pass a number that is finite in f32")
-        return found
+        return finite_in_f32(found, value, who)
 
     def size(self, views: Sequence[View], outputs: Sequence[View | None]) -> int:
         """Checks dtype, shape and strides of all tensors; returns the symbolic size, 0 without a symbol."""

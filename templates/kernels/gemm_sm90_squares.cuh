@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sums of squares of the rows of A in one-tile CTAs of `gemm_sm90`, for a norm inside
-// (row_squares). While the MMAs of a k-tile run, the four warps of an mma warpgroup add the squares
-// of its rows of A from the stage, a quarter of the k-tile's columns each. MMAs of rows with
-// themselves, as in `skinny`, would wait for wgmma in the tensor cores (RESULTS sm90-157).
+// (row_squares). The four warps of an mma warpgroup add them beside the MMAs of a k-tile. Each warp
+// takes all rows of the warpgroup and a quarter of the k-tile's columns. `skinny` multiplies rows
+// with themselves by MMAs; here these would wait for wgmma in the tensor cores (RESULTS sm90-157).
 #pragma once
 
 #include "epilogue/cluster_split_k.cuh"

@@ -130,3 +130,39 @@ TEST_CASE("tiles whose epilogue reads matrices and sums rows compile without spi
   CHECK(jobs.size() > 30);
   check_compiles(**nvrtc, jobs);
 }
+
+TEST_CASE("one-tile CTAs with a norm inside compile without spills") {
+  Expected<const Nvrtc*> nvrtc = Nvrtc::get();
+  if (!nvrtc) {
+    MESSAGE("skipped: " << take_report(nvrtc.takeError()).message);
+    return;
+  }
+  const std::string chains[] = {
+      "chain normed(input x: bf16[64, 4096], weight w: bf16[6144, 4096]) {\n"
+      "  s = rsqrt(add(mul(sum \"mk->m\"(square(x)), 0.000244140625), 0.00001))\n"
+      "  y = mul(contract \"mk,nk->mn\"(x, w), s @ \"m\")\n  return y: bf16 }",
+      "chain pair(input x: f16[20, 3584], weight w: f16[18944, 3584],\n"
+      "           weight v: f16[18944, 3584]) {\n"
+      "  s = rsqrt(add(mul(sum \"mk->m\"(square(x)), 0.00027901785714285713), 0.00001))\n"
+      "  g = mul(contract \"mk,nk->mn\"(x, w), s @ \"m\")\n"
+      "  u = mul(contract \"mk,nk->mn\"(x, v), s @ \"m\")\n  h = mul(silu(g), u)\n"
+      "  return h: f16 }"};
+  std::vector<CompileJob> jobs;
+  for (const std::string& text : chains) {
+    const VerifiedChain chain = verified(text);
+    PlanOptions options;
+    options.prefer_inside = true;
+    int row = 0;
+    for (const CandidateSummary& tile : first_kernel(planned(text, options)).candidates) {
+      if (!tile.rejected.empty() || tile.id.family != "gemm_sm90") continue;
+      if (row++ % 3 != 0) continue;
+      options.force_tile = tile.id.tile;
+      const Plan plan = planned(text, options);
+      REQUIRE(config(plan).row_squares);
+      jobs.push_back({emit(chain, plan, first_kernel(plan)), plan.target.arch, {}});
+      jobs.back().source.banner = tile.id.tile + " of " + chain.chain().name;
+    }
+  }
+  CHECK(jobs.size() > 6);
+  check_compiles(**nvrtc, jobs);
+}

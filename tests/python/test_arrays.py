@@ -52,6 +52,32 @@ def test_an_array_that_runs_backwards_is_an_argument(engine, linear_chain):
 
 
 @pytest.mark.parametrize(
+    "shape, strides", [((3, 4), (6, 1)), ((3, 4), (1, 3)), ((3, 0), None), ((), None), ((5,), None)]
+)
+@pytest.mark.parametrize("dtype", ["float8_e5m2", "float8_e4m3fn", "bfloat16"])
+def test_a_copy_of_a_dtype_of_ml_dtypes(dtype, shape, strides):
+    kind = getattr(pytest.importorskip("ml_dtypes"), dtype)
+    name = {"float8_e5m2": "e5m2", "float8_e4m3fn": "e4m3", "bfloat16": "bf16"}[dtype]
+    array = ctn.Array(name, shape, strides)
+    host = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(kind)
+    copy = array.numpy()
+    assert (copy.dtype, copy.shape) == (host.dtype, host.shape) and copy.flags.writeable
+    if strides:
+        assert copy.strides == tuple(stride * copy.itemsize for stride in strides)
+    np.testing.assert_array_equal(ctn.Array.of(host).numpy().astype(float), host.astype(float))
+
+
+def test_a_result_of_e5m2(engine):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    chain = ctn.Chain.parse("chain c(input x: f32[4, 8]) { y = scale(x, 2.0) return y: e5m2 }")
+    x = np.arange(32, dtype=np.float32).reshape(4, 8)
+    wanted = (2 * x).astype(ml_dtypes.float8_e5m2)
+    for y in (engine.prepare(chain)(x), chain.reference(x)):
+        assert y.dtype == wanted.dtype
+        np.testing.assert_array_equal(y.astype(float), wanted.astype(float))
+
+
+@pytest.mark.parametrize(
     "shape, strides, words",
     [
         ((2, 3), (-3, 1), r"strides \[-3, 1\]: give strides of 0 or more"),
@@ -135,6 +161,22 @@ def test_an_array_of_jax_is_read_only(engine, linear_chain):
     with pytest.raises(ctn.ArgumentError, match="output 't5' is read-only"):
         engine.prepare(linear_chain)(*data(linear_chain), out=out)
     assert (out == 0).all()
+
+
+def test_a_negative_view_of_torch_is_refused(engine, linear_chain):
+    torch = pytest.importorskip("torch")
+    x, w, b = (torch.from_numpy(a) for a in data(linear_chain))
+    layer = engine.prepare(linear_chain)
+    negative, out = torch._neg_view(x), torch._neg_view(torch.zeros(16, 32))  # as conj().imag, without gaps
+    for call, who in (
+        (lambda: layer(negative, w, b), "argument 'x'"),
+        (lambda: layer(x, w, b, out=out), "output 't5'"),
+        (lambda: linear_chain.reference(negative, w, b), "argument 'x'"),
+        (lambda: ctn.Array.of(negative), "the array"),
+    ):
+        with pytest.raises(ctn.ArgumentError, match=rf"{who} is a negative view.*: pass its resolve_neg\(\)"):
+            call()
+    assert torch.equal(layer(negative.resolve_neg(), w, b), layer(-x, w, b))
 
 
 class OnCuda:

@@ -169,6 +169,27 @@ def test_output_in_place_is_its_input(engine):
         run(array, out=np.zeros((8, 8), np.float32))
 
 
+def test_outputs_in_one_host_array_are_refused(engine):
+    chain = ctn.Chain("step")
+    x = chain.input("x", "f32", (8, 8))
+    chain.output_in_place(x * 2.0, "f32", x)
+    for op in (ctn.exp, ctn.silu):
+        chain.output(op(x), "f32", strides=(16, 1))
+    run = engine.prepare(chain)
+    x, wide, more = np.ones((8, 8), np.float32), np.zeros((8, 16), np.float32), np.zeros((8, 16), np.float32)
+    for y, z in ((wide[:, :8], wide[:, :8]), (wide[:, :8], wide[:, 8:])):  # what is between the rows is copied too
+        with pytest.raises(ctn.ArgumentError, match="which is written, overlaps .* in memory: give it memory of its"):
+            run(x, out=(None, y, z))
+    with pytest.raises(ctn.ArgumentError, match="overlaps 'x' in memory"):
+        run(wide.reshape(-1)[:64].reshape(8, 8), out=(None, wide[:, :8], None))
+    assert (x == 1).all() and not wide.any()
+    run(x, out=(x, wide[:, :8], more[:, :8]))
+    np.testing.assert_allclose(wide[:, :8], np.exp(np.ones((8, 8))), rtol=1e-5)
+    plain = ctn.Chain("plain")
+    plain.output(plain.input("x", "f32", (8, 8)) * 2.0, "f32")
+    np.testing.assert_array_equal(engine.prepare(plain)(x, out=x), np.full((8, 8), 4))  # x is read before
+
+
 def make_experts():
     """Two contractions of ragged groups, which need a workspace."""
     chain = ctn.Chain("experts")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,19 +12,15 @@ from torch import nn
 
 from catenary.errors import ArgumentError
 from catenary.torch import operators
+from catenary.torch.calls import refuse_more
 from catenary.torch.kinds import checked
 from catenary.torch.quantized_modules import QuantizedLinear
 from catenary.torch.scaled_modules import ScaledLinear
 
 Tensor = torch.Tensor
 
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 # Modules that read weights of their layers, by the names of these: the first in its fast path.
 _READERS = {nn.TransformerEncoderLayer: ("linear1", "linear2"), nn.MultiheadAttention: ("out_proj",)}
-# Modules of compressed-tensors: functions of the first quantise and then call that of the class; older versions have a
-# class that decompresses the weight.
-_INSTANCE_FORWARD = "compressed_tensors.quantization.lifecycle.forward"
-_CLASS_FORWARD = "compressed_tensors.linear.compressed_linear"
 
 
 @dataclass(frozen=True)
@@ -95,11 +90,8 @@ def _replacement(module: nn.Module, reader: str | None) -> nn.Module:
         raise ArgumentError(f"it is {type(module).__name__}: only linear layers are replaced")
     if reader is not None:
         raise ArgumentError(f"nn.{reader} reads its weight and does not call it: use a module that calls its layers")
-    if any(getattr(module, name, None) for name in _HOOKS) or getattr(module, "_hf_hook", None) is not None:
-        raise ArgumentError("it has hooks, which its replacement would not call: remove them first")
     compressed = getattr(module, "quantization_scheme", None) is not None
-    if not _calls_linear(module, compressed):
-        raise ArgumentError("it has a forward of its own, which its replacement would not call: use that of nn.Linear")
+    refuse_more(module, "it", nn.Linear, compressed)
     for name, tensor in (*module._parameters.items(), *module._buffers.items()):
         if tensor is not None and tensor.device.type == "meta":
             raise ArgumentError(f"its {name} is on the meta device: load it first")
@@ -108,19 +100,6 @@ def _replacement(module: nn.Module, reader: str | None) -> nn.Module:
     if type(module.weight).__name__ == "Float8Tensor":
         return ScaledLinear.from_torchao(module)
     return _for_x([module.weight], QuantizedLinear.from_torchao(module))
-
-
-def _calls_linear(module: nn.Linear, compressed: bool) -> bool:
-    """Whether the forward is that of nn.Linear, but for what compressed-tensors does to x and the weight."""
-    own = type(module).forward
-    if own is not nn.Linear.forward and not (compressed and own.__module__ == _CLASS_FORWARD):
-        return False
-    instance = vars(module).get("forward")
-    if instance is None:
-        return True
-    function = getattr(instance, "__func__", None)
-    names = getattr(function, "__globals__", {})
-    return compressed and names.get("__name__") == _INSTANCE_FORWARD and inspect.unwrap(function) is own
 
 
 def _for_x(tensors: Sequence[Tensor | None], made: QuantizedLinear) -> QuantizedLinear:

@@ -30,8 +30,8 @@ def experts(hidden_states: torch.Tensor, top_k_index: torch.Tensor, top_k_weight
     """The sum over each token's experts of weight * down(activation(gate(x)) * up(x)). Nothing is copied to the host.
 
     Args:
-        hidden_states: [tokens, hidden]. top_k_index, top_k_weights: [tokens, k]; an index of `experts` or more is no
-            expert.
+        hidden_states: [tokens, hidden]. top_k_index, top_k_weights: [tokens, k]; an index of `experts` or more, or
+            below 0, is no expert.
         gate_up_proj: [experts, 2 * inner, hidden], the gate first. down_proj: [experts, hidden, inner].
         gate_up_bias: [experts, 2 * inner], down_bias: [experts, hidden]; both or none.
     """
@@ -41,7 +41,8 @@ def experts(hidden_states: torch.Tensor, top_k_index: torch.Tensor, top_k_weight
                 f"hidden_states has shape {list(hidden_states.shape)} and top_k_index {list(top_k_index.shape)}: pass "
                 "[tokens, hidden] and [tokens, k]"
             )
-        if top_k_weights.shape != top_k_index.shape or top_k_index.is_floating_point():
+        whole = not (top_k_index.is_floating_point() or top_k_index.is_complex() or top_k_index.dtype == torch.bool)
+        if top_k_weights.shape != top_k_index.shape or not whole:
             raise ArgumentError(
                 f"top_k_index is {top_k_index.dtype} of shape {list(top_k_index.shape)} and top_k_weights of shape "
                 f"{list(top_k_weights.shape)}: pass integers, and a weight for each"
@@ -53,7 +54,8 @@ def experts(hidden_states: torch.Tensor, top_k_index: torch.Tensor, top_k_weight
             )
         tokens, hidden = hidden_states.shape
         k, count = top_k_index.shape[-1], gate_up_proj.shape[0]
-        ids, order = torch.sort(top_k_index.reshape(-1), stable=True)
+        chosen = top_k_index.reshape(-1)
+        ids, order = torch.sort(torch.where(chosen < 0, count, chosen), stable=True)  # what is no expert is last
         numbers = torch.arange(count, device=ids.device, dtype=ids.dtype)
         offs = torch.searchsorted(ids, numbers, right=True).to(torch.int32)
         x = hidden_states[order // k]
@@ -97,9 +99,16 @@ def _unsupported(module: Any, activation: str | None) -> str:
         return "their weights are transposed"
     if not getattr(module, "has_gate", True):
         return "they have no gate"
-    own = getattr(type(module), "_apply_gate", None)
-    if own is not None and own.__name__ != "_default_apply_gate" and "moe" not in own.__module__.split("."):
-        return "they have a gate of their own"
+    if not getattr(module, "is_concatenated", True):
+        return "their gates and ups are interleaved"
+    if getattr(module, "has_post_expert_norm", False):
+        return "they have a norm after each expert"
+    own = getattr(module, "_apply_gate", None)
+    if own is not None:
+        from transformers.integrations import moe
+
+        if getattr(own, "__func__", own) is not getattr(moe, "_default_apply_gate", None):
+            return "they have a gate of their own"
     return "" if activation else "no chain has their activation"
 
 

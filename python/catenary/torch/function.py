@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import re
 import threading
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import Any
 
 import torch
 
-from catenary.arguments import flag, instance, integer, number
+from catenary.arguments import finite_in_f32, flag, instance, integer, number
 from catenary.chain import Chain
 from catenary.errors import ArgumentError
 from catenary.gradient import GradientKind as Kind
@@ -24,6 +25,7 @@ from catenary.torch.operators import PLAIN, Form, is_distributed
 from catenary.torch.training import Name, Step, Training, backward_once
 
 _PARAMETERS = (Kind.input, Kind.weight)
+_LARGEST = torch.finfo(torch.float32).max
 GraphKeys = tuple[int, int, int, int]  # see graph_keys()
 
 
@@ -73,11 +75,15 @@ class ChainFunction:
                     f"{self.form.scalars} scalars, got {len(arguments)} arguments"
                 )
             if operators._is_dynamo_compiling():
+                if not all(_is_of_graphs(value) for value in scalars):
+                    return _between_graphs(self, *arguments)
                 own = (self._text, self.exact, self.recompute, self._budget)
                 if operators.in_functorch():
                     return _transformed(*own, *arguments)
                 if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
                     return _traced(own, tensors, scalars)
+            elif scalars:
+                scalars = _numbers(scalars)
             if torch.is_grad_enabled():
                 wanted = tuple(name for name, tensor in zip(self._names, tensors, strict=False) if tensor.requires_grad)
                 if wanted:
@@ -85,8 +91,6 @@ class ChainFunction:
             return _one(operators.run(self.form, tensors, scalars, self))
         except Exception:
             refuse_other_tensors(self._names, arguments)
-            for i, value in enumerate(arguments[count:]):
-                number(value, f"scalar {i}")
             raise
 
     def accumulating(self, tensors: Sequence[torch.Tensor], weights: Sequence[str],
@@ -131,6 +135,37 @@ class ChainFunction:
             with self._lock:
                 found = self._trainings.setdefault((wanted, fused, overwrite), made)
         return found
+
+
+def _numbers(scalars: Sequence[Any]) -> tuple[float, ...]:
+    """The scalars of a call as floats."""
+    found = []
+    for i, value in enumerate(scalars):
+        who = f"scalar {i}"
+        if isinstance(value, torch.Tensor) and value.requires_grad and torch.is_grad_enabled():
+            raise ArgumentError(
+                f"{who} requires a gradient, and no scalar has one: declare an input of shape (1,), or detach it"
+            )
+        symbolic = isinstance(value, (torch.SymFloat, torch.SymInt))  # in a graph that is traced
+        found.append(value if symbolic else finite_in_f32(number(value, who), value, who))
+    return tuple(found)
+
+
+def _is_of_graphs(value: Any) -> bool:
+    """Whether a scalar is a number that an operator in a graph takes."""
+    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return plain and (abs(value) <= _LARGEST or abs(value) == math.inf or value != value)
+
+
+def _call(function: ChainFunction, *arguments: Any) -> Any:
+    return function(*arguments)
+
+
+_between_graphs = torch.compiler.disable(
+    _call,
+    reason="a scalar of a chain is a float in a graph, finite in f32: pass one, or compile without fullgraph=True, and "
+    "the chain runs between two graphs",
+)
 
 
 @torch.compiler.allow_in_graph

@@ -29,7 +29,8 @@ def linear(x: Tensor, w: Tensor, b: Tensor | None = None, activation: str | None
     Args:
         x: [..., k]. w: [n, k]. b: [n].
         activation: one of `catenary.torch.ACTIVATIONS`, or None.
-        fuse_wgrad_accumulation: the backward adds the gradient of w to `w.main_grad`.
+        fuse_wgrad_accumulation: the backward adds the gradient of w to `w.main_grad`, also where it is asked for other
+            gradients only (`torch.autograd.grad(y, x)`): autograd does not say which.
         recompute: what the backward repeats: "all" repeats x w^T + b, the others save it.
     """
     try:
@@ -211,7 +212,7 @@ def _call(name: Name, tensors: tuple[Tensor, ...], fused: tuple[str, ...] = ()) 
             training = _trainings.get((name, dtype, *[tensor.requires_grad for tensor in tensors]))
             if training is not None:
                 return apply(training, tensors, (), None)
-    return _any_call(name, _cast(tensors), fused, tensors)
+    return _any_call(name, as_autocast(tensors), fused, tensors)
 
 
 def _key_of(name: Name, dtype: torch.dtype) -> int:
@@ -248,17 +249,17 @@ def _needs_gradient(tensors: tuple[Tensor, ...]) -> bool:
     return False
 
 
-def _cast(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The tensors as autocast has them."""
+def as_autocast(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The tensors as autocast has them: it leaves integers and float64."""
     device = tensors[0].device.type
     if device not in ("cpu", "cuda") or not torch.is_autocast_enabled(device):
         return tensors
     wanted = torch.get_autocast_dtype(device)
-    return tuple(t.to(wanted) if t.is_floating_point() else t for t in tensors)
+    return tuple(t.to(wanted) if t.is_floating_point() and t.dtype != torch.float64 else t for t in tensors)
 
 
 def _traced(name: Name, tensors: tuple[Tensor, ...]) -> Tensor:
-    tensors = _cast(tensors)
+    tensors = as_autocast(tensors)
     if _in_functorch():
         return _transformed(name, *tensors)
     return train_call(_call_keys, (name, str(tensors[0].dtype)), tensors)
@@ -289,7 +290,7 @@ def _any_call(name: Name, tensors: tuple[Tensor, ...], fused: tuple[str, ...],
 
 
 def _accumulating_call(name: Name, tensors: tuple[Tensor, ...], fused: tuple[str, ...]) -> Tensor:
-    return _any_call(name, _cast(tensors), fused, tensors)
+    return _any_call(name, as_autocast(tensors), fused, tensors)
 
 
 _between_graphs = torch.compiler.disable(

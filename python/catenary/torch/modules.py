@@ -9,14 +9,17 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.utils.parametrize import is_parametrized
 
 from catenary.arguments import shown
 from catenary.errors import ArgumentError
 from catenary.torch import functional
+from catenary.torch.calls import calls_linear, has_hooks, is_divided, placed_input, placed_result, refuse_more
 from catenary.torch.forms import activation_name
 from catenary.torch.kinds import checked
 
 Tensor = torch.Tensor
+_OWN: Any = object()  # an activation that is not given: None is one
 
 
 class Linear(nn.Linear):
@@ -24,7 +27,7 @@ class Linear(nn.Linear):
 
     Args:
         activation: one of `catenary.torch.ACTIVATIONS`, or None.
-        fuse_wgrad_accumulation: the backward adds to `weight.main_grad`.
+        fuse_wgrad_accumulation: the backward adds to `weight.main_grad`, whichever gradients it is asked for.
         recompute: what the forward saves for the backward: "none", "unstored" or "all" (`catenary.gradient`).
     """
 
@@ -39,11 +42,21 @@ class Linear(nn.Linear):
 
     @classmethod
     @checked
-    def of(cls, layer: nn.Linear, activation: str | None = None) -> Linear:
-        """A module that shares the parameters of `layer`."""
+    def of(cls, layer: nn.Linear, activation: str | None = _OWN) -> Linear:
+        """A module that shares the parameters of `layer`, and has the options of a `catenary.torch.Linear`.
+
+        activation: if it is not given, that of a `catenary.torch.Linear`, else none. ArgumentError if a call of
+        `layer` does more than x w^T + b: hooks, a forward of its own, parametrizations.
+        """
+        ours = isinstance(layer, Linear)
+        refuse_more(layer, "layer", Linear if ours else nn.Linear)
+        if is_parametrized(layer):
+            raise ArgumentError("layer has parametrizations, which compute its weight at each call: remove them first")
+        if activation is _OWN:
+            activation = layer.activation if ours else None
         made = cls(layer.in_features, layer.out_features, layer.bias is not None, activation, device="meta")
         made.weight, made.bias = layer.weight, layer.bias
-        return made
+        return _with_options(made, layer) if ours else made
 
     def forward(self, x: Tensor) -> Tensor:
         """x: [..., in_features]."""
@@ -52,9 +65,6 @@ class Linear(nn.Linear):
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, activation={self.activation}"
-
-
-_OF_MLP: Any = object()  # an activation that is not given: None is one
 
 
 class GLU(nn.Module):
@@ -78,25 +88,50 @@ class GLU(nn.Module):
 
     @classmethod
     @checked
-    def of(cls, mlp: nn.Module, activation: str | None = _OF_MLP) -> GLU:
+    def of(cls, mlp: nn.Module, activation: str | None = _OWN) -> GLU:
         """A module that shares gate_proj, up_proj and down_proj of `mlp`.
 
         activation: if it is not given, that of `mlp.act_fn`, a module or function of torch or transformers; without
-        `act_fn` "silu". ArgumentError if no chain has it.
+        `act_fn` "silu". ArgumentError if no chain has it, or if `mlp` has hooks or a forward beside its class's. The
+        options of a `GLU` are taken over.
         """
+        ours = isinstance(mlp, GLU)
+        refuse_more(mlp, "mlp", GLU if ours else None)
         for name in ("gate_proj", "up_proj", "down_proj"):
             if not isinstance(getattr(mlp, name, None), nn.Linear):
                 raise ArgumentError(f"mlp has no linear layer '{name}': pass one with gate_proj, up_proj, down_proj")
-        if activation is _OF_MLP:
+        if activation is _OWN:
             activation = _activation_of(mlp)
         gate = mlp.gate_proj
         made = cls(gate.in_features, gate.out_features, activation=activation, bias=gate.bias is not None,
                    device="meta")  # fmt: skip
         made.gate_proj, made.up_proj, made.down_proj = mlp.gate_proj, mlp.up_proj, mlp.down_proj
-        return made
+        return _with_options(made, mlp) if ours else made
 
     def forward(self, x: Tensor) -> Tensor:
-        """x: [..., hidden_size]."""
+        """x: [..., hidden_size]. Where a projection has hooks or a forward of its own, all three are called. Hooks of
+        ColwiseParallel and RowwiseParallel keep the one fused call."""
+        layers = {"gate_proj": self.gate_proj, "up_proj": self.up_proj, "down_proj": self.down_proj}
+        more = [name for name, layer in layers.items() if not calls_linear(layer) or has_hooks(layer)]
+        if not more:
+            return self._fused(x)
+        if all(calls_linear(layer) and is_divided(layer) for layer in layers.values()):
+            x = placed_input(self.gate_proj, x)
+            return placed_result(self.down_proj, x, self._fused(x))
+        return self._by_calls(x, more[0])
+
+    def _by_calls(self, x: Tensor, name: str) -> Tensor:
+        """`name`: of a projection whose weight does not say all that its call does."""
+        if self.fuse_wgrad_accumulation:
+            raise ArgumentError(
+                f"{name} has hooks or a forward of its own, and its call adds nothing to weight.main_grad: remove "
+                "them, or leave out fuse_wgrad_accumulation"
+            )
+        h = self.gate_proj(x)
+        h = h if self.activation is None else functional.chain_activation(self.activation, h)
+        return self.down_proj(h * self.up_proj(x))
+
+    def _fused(self, x: Tensor) -> Tensor:
         gate, up, down = self.gate_proj, self.up_proj, self.down_proj
         options = dict(recompute=self.recompute, fuse_wgrad_accumulation=self.fuse_wgrad_accumulation)
         if gate.bias is None and up.bias is None and down.bias is None:
@@ -185,6 +220,11 @@ class Experts(nn.Module):
 def _uniform(parameter: Tensor, columns: int) -> None:
     bound = 1 / math.sqrt(columns) if columns > 0 else 0
     nn.init.uniform_(parameter, -bound, bound)
+
+
+def _with_options(made: Any, source: Any) -> Any:
+    made.recompute, made.fuse_wgrad_accumulation = source.recompute, source.fuse_wgrad_accumulation
+    return made
 
 
 def _activation_of(mlp: nn.Module) -> str | None:

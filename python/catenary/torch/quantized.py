@@ -15,7 +15,7 @@ import torch
 
 from catenary.errors import ArgumentError
 from catenary.torch import forms, operators
-from catenary.torch.functional import chain_activation
+from catenary.torch.functional import as_autocast, chain_activation
 from catenary.torch.kinds import refuse_kinds
 
 Tensor = torch.Tensor
@@ -59,7 +59,8 @@ def quantized_linear(x: Tensor, weight: Tensor, scale: Tensor, zero: Tensor | No
     an operation of its own. ArgumentError: an argument does not fit, or scale requires a gradient, which this has not.
     """
     try:
-        x, bias = _cast(x, bias)
+        x, *more = as_autocast((x,) if bias is None else (x, bias))
+        bias = more[0] if more else None
         kind = kind_of(weight, scale, x.shape[-1], weight_dtype, group)
         _check_call(x, scale, zero, bias)
         name = forms.activation_name(activation)
@@ -202,14 +203,6 @@ def kind_of(weight: Tensor, scale: Tensor, columns: int, dtype: str, group: int 
     elif group < 1 or -(-columns // group) != groups:
         raise ArgumentError(f"group is {group}: {columns} columns are then no {groups} groups, as scale has")
     return Kind(dtype, rows, columns, max(min(group, columns), 1))
-
-
-def _cast(x: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """As autocast has them."""
-    if x.device.type not in ("cpu", "cuda") or not torch.is_autocast_enabled(x.device.type):
-        return x, bias
-    wanted = torch.get_autocast_dtype(x.device.type)
-    return x.to(wanted), None if bias is None else bias.to(wanted)
 
 
 def _check_call(x: Tensor, scale: Tensor, zero: Tensor | None, bias: Tensor | None) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 
+from catenary.device import contiguous
 from catenary.errors import ArgumentError
 
 COLUMNS, ROWS, WHOLE = "columns", "rows", "whole"
@@ -52,7 +53,9 @@ def sharded_call(kind: str, tensors: Sequence[torch.Tensor], local: Callable[...
         parts.append(weight.to_local(grad_placements=gradients))
     y = local(tuple(parts), None if summed and kind == "linear" else activation)
     out = [_result(x.placements[i], split, kind, x.dim()) for i, split in enumerate(splits)]
-    result = DTensor.from_local(y, mesh, out, run_check=False)
+    # Without a shape, from_local takes all parts to be as large as this one.
+    shape = (*x.shape[:-1], tensors[3 if kind == "glu_mlp" else 1].shape[0])
+    result = DTensor.from_local(y, mesh, out, run_check=False, shape=torch.Size(shape), stride=contiguous(shape))
     if summed and kind == "linear" and (len(tensors) > 2 or activation is not None):
         result = result.redistribute(mesh, [Replicate() if isinstance(p, Partial) else p for p in out])
         # Under autocast the bias has another dtype.

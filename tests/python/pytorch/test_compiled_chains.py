@@ -2,6 +2,7 @@
 """Chains under torch.compile(fullgraph=True) with gradients of autograd, against eager calls: one operator per chain,
 as the layers."""
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -115,3 +116,45 @@ def test_wrong_arguments(device):
         layer(x, 5, 2.0)
     with pytest.raises(Exception, match="takes 2 tensors .x, w. and 1 scalars, got 2 arguments"):
         layer(x, w)
+
+
+@pytest.mark.parametrize("value", [np.float32(0.5), np.float64(0.5), np.array(0.5), torch.tensor(0.5)], ids=repr)
+def test_a_number_of_a_library_ends_the_graph(device, value):
+    layer, tensors = ct.chain(SYMBOL, exact=False), [torch.randn(6, 8, device=device), torch.randn(4, 8, device=device)]
+    compiled = torch.compile(lambda x, w, s: layer(x, w, s)[1], backend="aot_eager")
+    for gradients in (False, True):
+        tensors[1].requires_grad_(gradients)
+        assert torch.equal(compiled(*tensors, value), layer(*tensors, 0.5)[1])
+    whole = torch.compile(lambda x, w, s: layer(x, w, s)[1], backend="aot_eager", fullgraph=True)
+    with pytest.raises(Exception, match="a scalar of a chain is a float in a graph, finite in f32: pass one"):
+        whole(*tensors, value)
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (True, "scalar 0 is True, of type bool: pass a number"),
+        (1e300, "scalar 0 is 1e.300, and scalars are f32: pass a number that is finite in f32"),
+        (torch.tensor([2.0]), "scalar 0 is tensor.*: pass a number"),
+        (torch.tensor(2.0, requires_grad=True), "scalar 0 requires a gradient, .*: declare an input of shape .1,."),
+    ],
+)
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_what_is_no_scalar(device, value, sentence, compiled):
+    layer, tensors = ct.chain(EXACT), [torch.randn(6, 8, device=device), torch.randn(4, 8, device=device)]
+    call = torch.compile(lambda x, w, s: layer(x, w, s), backend="eager") if compiled else layer
+    with pytest.raises(ctn.ArgumentError, match=sentence):
+        call(*tensors, value)
+
+
+def test_a_scalar_without_gradients(device):
+    layer, x, w = ct.chain(EXACT), torch.randn(6, 8, device=device), torch.randn(4, 8, device=device)
+    s = torch.tensor(2.0, requires_grad=True)
+    wanted = layer(x, w, 2.0)[1]
+    with torch.no_grad():
+        assert torch.equal(layer(x, w, s)[1], wanted)
+    assert torch.equal(layer(x, w, s.detach())[1], wanted)
+    with pytest.raises(ctn.ArgumentError, match="scalar 0 requires a gradient"):
+        torch.func.grad(lambda s: layer(x, w, s)[1].sum())(s.detach())
+    scaled = ct.chain("chain s(input x: f32[4], scalar s: f32) { y = scale(x, s) return y: f32 }")
+    assert torch.equal(scaled(torch.ones(4, device=device), float("inf")).cpu(), torch.full((4,), float("inf")))

@@ -211,6 +211,16 @@ def test_a_class_with_a_forward_of_its_own_is_left(device):
     assert torch.equal(model[0](x), wanted) and type(model[1]) is ct.QuantizedLinear
 
 
+def test_a_gated_layer_calls_its_converted_projections(near):
+    mlp = ct.GLU(64, 96, "gelu", bias=True)
+    model = int8_layers(mlp)
+    x = torch.randn(3, 64, dtype=BF16)
+    wanted = mlp.down_proj(nn.functional.gelu(mlp.gate_proj(x)) * mlp.up_proj(x))
+    _, found = ct.convert(model)
+    assert [c.taken for c in found] == [True] * 3 and type(mlp.up_proj) is ct.QuantizedLinear
+    near(model(x), wanted, BF16)
+
+
 @pytest.mark.parametrize("library", ["torchao", "compressed-tensors"])
 def test_a_layer_of_an_f32_model_is_left(device, library):
     """QuantizedLinear takes x of bf16 and f16."""

@@ -130,6 +130,34 @@ def test_parts_of_a_symbolic_size(near):
         near(a, b)
 
 
+def normed(x, r, n):
+    return torch.add(x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5), r[0], alpha=n)
+
+
+# name: function of x, w, r and a symbolic number
+NUMBERS = {
+    "alpha of add": lambda x, w, r, n: torch.add(x @ w, r, alpha=n),
+    "alpha of sub": lambda x, w, r, n: F.silu(torch.sub(r, x @ w, alpha=n)),
+    "alpha of addmm": lambda x, w, r, n: F.relu(torch.addmm(r, x, w, alpha=n)),
+    "beta of addmm": lambda x, w, r, n: torch.addmm(r, x, w, beta=1 / n),
+    "alpha of baddbmm": lambda x, w, r, n: torch.baddbmm(r[None], x[None], w[None], alpha=1 / n),
+    "beta of baddbmm": lambda x, w, r, n: torch.baddbmm(r[None], x[None], w[None], beta=n),
+    "work before it": lambda x, w, r, n: F.silu(x @ w) * torch.add(r, r.sin(), alpha=n),
+    "a norm": lambda x, w, r, n: F.silu(normed(x, r, n) @ w),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_symbolic_number_is_no_part_of_a_region(name, near):
+    function = lambda x, w, r: NUMBERS[name](x, w, r, x.shape[0])
+    dtype = torch.bfloat16 if name == "a norm" else torch.float32
+    x, w, r = (t.to(dtype) for t in (torch.randn(8, 32), torch.randn(32, 32) / 8, torch.randn(8, 32)))
+    for tensor in (x, r):
+        torch._dynamo.mark_dynamic(tensor, 0, min=2, max=64)
+    near(compiled(function, x, w, r), function(x.double(), w.double(), r.double()), dtype)
+    assert ct.decisions
+
+
 def test_an_output_of_another_size_is_refused():
     """Such a region is left: its operator would fail in the user's compile."""
     graph = make_fx(torch.mm, tracing_mode="fake")(torch.empty(16, 64), torch.empty(64, 32)).graph

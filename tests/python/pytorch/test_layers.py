@@ -149,11 +149,19 @@ def test_meta_tensors_have_shapes():
         (torch.zeros(2, 2, dtype=torch.int64), torch.ones(2, 3)),
         (torch.zeros(2, 2), torch.ones(2, 2)),
         (torch.zeros(3, 2, dtype=torch.int64), torch.ones(3, 2)),
+        (torch.zeros(2, 2, dtype=torch.bool), torch.ones(2, 2)),
     ],
 )
 def test_experts_have_a_weight_for_each_index(index, weights):
     with pytest.raises(ctn.ArgumentError, match="top_k_index"):
         ct.experts(torch.ones(2, 8), index, weights, torch.ones(4, 12, 8), torch.ones(4, 8, 6))
+
+
+def test_an_index_beyond_the_experts_or_below_0_is_no_expert(device, near):
+    index = torch.tensor([[0, -1], [3, 4], [-1, -7], [2, 99], [-1, 1]], device=device)
+    both(near, lambda *t: ct.experts(t[0], index, *t[1:]), lambda *t: experts(t[0], index, *t[1:]),
+         randn(device, 5, 8), torch.rand(5, 2, device=device), randn(device, 4, 12, 8), randn(device, 4, 8, 6),
+         factor=4)  # fmt: skip
 
 
 def test_a_packed_gate_has_two_halves():
@@ -183,6 +191,42 @@ def test_experts_of_transformers(device):
     wanted = model(ids).logits
     model.set_experts_implementation("catenary")
     assert torch.allclose(model(ids).logits, wanted, atol=1e-5)
+
+
+def own_gate(self, gate_up):
+    gate, up = gate_up.chunk(2, dim=-1)
+    return F.silu(gate) * (up + 1)
+
+
+own_gate.__module__ = "models.moe.gates"
+
+
+@pytest.mark.parametrize(
+    ("options", "members", "reason"),
+    [
+        ({}, {}, None),
+        ({"has_post_expert_norm": True}, {"post_expert_norm": lambda self, y: F.rms_norm(y, y.shape[-1:])}, "norm"),
+        ({}, {"_apply_gate": own_gate}, "a gate of their own"),
+        ({"is_concatenated": False}, {}, "interleaved"),
+    ],
+)
+def test_what_no_chain_of_experts_has_is_computed_by_transformers(options, members, reason, caplog, near):
+    moe = pytest.importorskip("transformers.integrations.moe")
+    ct.register_with_transformers()
+
+    def init(self, config):
+        torch.nn.Module.__init__(self)
+        self.num_experts, self.act_fn = 4, torch.nn.SiLU()
+        self.gate_up_proj, self.down_proj = randn("cpu", 4, 16, 8), randn("cpu", 4, 8, 8)
+
+    made = type("Experts", (torch.nn.Module,), {"__init__": init, "forward": None, **members})
+    config = type("Config", (), {"_experts_implementation": "catenary"})
+    module = moe.use_experts_implementation(**options)(made)(config)
+    tensors = randn("cpu", 5, 8), torch.randint(0, 4, (5, 2)), torch.rand(5, 2)
+    with caplog.at_level("INFO", "catenary.torch"):
+        y = module(*tensors)
+    near(y, moe.grouped_mm_experts_forward(module, *tensors), factor=4)
+    assert reason in caplog.text if reason else not caplog.text
 
 
 def test_any_chain_with_scalars(device, near):
@@ -295,6 +339,14 @@ def test_autocast(device, near):
         y = ct.linear(x, w)
     assert y.dtype == torch.bfloat16
     near(y, F.linear(x.double(), w.double()), torch.bfloat16)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_autocast_leaves_float64(device, compiled):
+    call = torch.compile(ct.linear, backend="aot_eager", fullgraph=True) if compiled else ct.linear
+    with torch.autocast(device.type, torch.bfloat16):
+        with pytest.raises(Exception, match="x is torch.float64: use bfloat16, float16 or float32"):
+            call(randn(device, 4, 16).double(), randn(device, 8, 16).double())
 
 
 @pytest.mark.parametrize("wrong, sentence", [

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two processes over gloo: FSDP2 and tensor parallel give what one process gives."""
 
+import copy
 import os
 import socket
 import subprocess
@@ -75,6 +76,35 @@ def tensor_parallel(rank, size):
     assert model.up.weight.to_local().shape == (24 // size, 16)
 
 
+def sequence_parallel(rank, size):
+    """A gated MLP whose x and result are parts of the sequence; it stays one call."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    from catenary.torch import functional
+
+    model, x = model_and_input()
+    model, x = model.mlp, x.transpose(0, 1).contiguous()
+    wanted_x = x.clone().requires_grad_()
+    wanted = copy.deepcopy(model)
+    z = wanted(wanted_x)
+    z.square().sum().backward()
+    mesh = init_device_mesh("cpu", (size,))
+    columns, rows = ColwiseParallel(input_layouts=Shard(1)), RowwiseParallel(output_layouts=Shard(1))
+    parallelize_module(model, mesh, {"gate_proj": columns, "up_proj": columns, "down_proj": rows})
+    mine = x.chunk(size, 1)[rank].contiguous().requires_grad_()
+    called, real = [], functional.glu_mlp
+    functional.glu_mlp = lambda *given, **named: called.append(1) or real(*given, **named)
+    y = model(mine)
+    assert called
+    close(y, z.chunk(size, 1)[rank])
+    y.square().sum().backward()
+    close(mine.grad, wanted_x.grad.chunk(size, 1)[rank])
+    for p, q in zip(model.parameters(), wanted.parameters(), strict=True):
+        close(full(p.grad), q.grad)
+
+
 def data_parallel(rank, size):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
@@ -113,6 +143,50 @@ def refusals(rank, size):
     batch = ct.linear(place(x, Shard(0)), place(w, Replicate()))
     assert batch.placements == (Shard(0),)
     close(batch.full_tensor(), torch.nn.functional.linear(full(place(x, Shard(0))), full(place(w, Replicate()))))
+
+
+def uneven(rank, size):
+    """Layers whose columns, rows or batch are no equal parts; a process may have none of them."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    mesh = init_device_mesh("cpu", (size,))
+    torch.manual_seed(0)
+    f = torch.nn.functional
+    mlp = lambda x, g, u, d: f.linear(f.silu(f.linear(x, g)) * f.linear(x, u), d)
+    gated = lambda x, g, u, b, c: f.silu(f.linear(x, g, b)) * f.linear(x, u, c)
+    parameters = lambda n, k: (torch.randn(n, k), torch.randn(n))
+
+    def compare(function, theirs, tensors, places):
+        a = [distribute_tensor(t, mesh, [p]).requires_grad_() for t, p in zip(tensors, places, strict=True)]
+        b = [t.clone().requires_grad_() for t in tensors]
+        y, z = function(*a), theirs(*b)
+        assert (y.shape, y.stride()) == (z.shape, z.stride())
+        close(full(y), z)
+        out = torch.randn_like(z)
+        (full(y) * out).sum().backward()
+        (z * out).sum().backward()
+        for p, q in zip(a, b, strict=True):
+            close(full(p.grad), q.grad)
+
+    x, columns, rows, whole = torch.randn(3, 2, 5), Shard(0), Shard(1), Replicate()
+    for n in (7, 1):
+        w, b = parameters(n, 5)
+        compare(ct.linear, f.linear, (x, w, b), (whole, columns, columns))
+        compare(ct.linear, f.linear, (x, w, b), (Shard(0), whole, whole))
+        compare(ct.linear, f.linear, (x, w, b), (Shard(2), rows, whole))
+        u, c = parameters(n, 5)
+        compare(ct.glu, gated, (x, w, u, b, c), (whole, *[columns] * 4))
+        compare(ct.glu, gated, (x, w, u, b, c), (Shard(0), *[whole] * 4))
+        d = torch.randn(5, n)
+        compare(ct.glu_mlp, mlp, (x, w, u, d), (whole, columns, columns, rows))
+        compare(ct.glu_mlp, mlp, (x, w, u, d), (Shard(0), whole, whole, whole))
+    layer = ct.Linear(5, 7, activation="silu")
+    wanted = layer(x)
+    layer.weight, layer.bias = (
+        torch.nn.Parameter(distribute_tensor(t.detach(), mesh, [columns])) for t in (layer.weight, layer.bias)
+    )
+    close(layer(x), wanted)  # a plain x has a plain result
 
 
 def operators(rank, size):
@@ -250,7 +324,9 @@ def test_the_example_by_torchrun(root):
     assert "2 x cpu: each has (192, 128)" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["tensor_parallel", "data_parallel", "refusals", "operators", "exact_chains"])
+@pytest.mark.parametrize(
+    "name", ["tensor_parallel", "sequence_parallel", "data_parallel", "refusals", "uneven", "operators", "exact_chains"]
+)
 def test_two_processes(name):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

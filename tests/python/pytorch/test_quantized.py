@@ -193,6 +193,8 @@ def test_autocast(device, near):
         y = ct.quantized_linear(x, q, s, bias=b)
     assert y.dtype == torch.bfloat16
     near(y, x.double() @ real.t() + b.double(), torch.bfloat16)
+    with torch.autocast(device.type, torch.bfloat16), pytest.raises(ctn.ArgumentError, match="x is torch.float64"):
+        ct.quantized_linear(x.double(), q, s)
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,9 @@ def hint(size: Any) -> int:
     return int(size.node.hint)
 
 
-def has_hints(tensor: Any) -> bool:
-    """Whether no size of a tensor depends on data."""
-    return all(isinstance(size, int) or size.node.has_hint() for size in tensor.shape)
+def has_hints(value: Any) -> bool:
+    """Whether no size of a tensor depends on data. A symbolic number has none."""
+    return all(isinstance(size, int) or size.node.has_hint() for size in getattr(value, "shape", ()))
 
 
 def elements(tensor: Any) -> int:

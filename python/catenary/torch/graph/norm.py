@@ -16,7 +16,7 @@ from torch.fx import Node
 
 from catenary.torch.graph.axes import same
 from catenary.torch.graph.expression import Expression, make
-from catenary.torch.graph.table import POINTWISE, PRODUCTS, aten, is_float, prims
+from catenary.torch.graph.table import POINTWISE, PRODUCTS, applied, aten, is_float, prims
 
 MOST_ROWS = 64
 """A product's kernel forms the rows that it reads up to here."""
@@ -205,7 +205,7 @@ class _Trace:
         if node.target is aten.unsqueeze.default:
             return self.value(node.args[0])
         arguments = [self.value(a) for a in node.args]
-        value = POINTWISE[node.target](*arguments, **{k: v for k, v in node.kwargs.items() if k != "dtype"})
+        value = applied(node, arguments)
         if value is None:
             raise _Refused(f"no chain has '{node.name}'")
         return self._rounded(value, node)

@@ -17,7 +17,7 @@ from catenary.torch.graph.expression import Expression, make
 from catenary.torch.graph.norm import Norm, Norms
 from catenary.torch.graph.repeat import compute_again, reads_less
 from catenary.torch.graph.scaled import SCALED, Scales, scale_reads, scales_of
-from catenary.torch.graph.table import POINTWISE, PRODUCTS, SPLITS, VIEWS, aten, is_float, is_quantised
+from catenary.torch.graph.table import POINTWISE, PRODUCTS, SPLITS, VIEWS, applied, aten, is_float, is_quantised
 
 MOST_NODES = 64
 MOST_PRODUCTS = 4
@@ -300,7 +300,7 @@ class Grower:
         arguments = [self._operand(region, node, a, dims) if isinstance(a, Node) else a for a in node.args]
         if any(isinstance(a, (bool, complex)) for a in arguments):
             raise Mismatch
-        value = POINTWISE[node.target](*arguments, **{k: v for k, v in node.kwargs.items() if k != "dtype"})
+        value = applied(node, arguments)
         if value is None:
             raise Mismatch
         self._put(region, node, dims, value)

@@ -12,7 +12,7 @@ from torch.fx import Node
 
 from catenary.torch.graph.axes import Dims, Mismatch, elements, same
 from catenary.torch.graph.expression import Expression
-from catenary.torch.graph.table import POINTWISE, is_float
+from catenary.torch.graph.table import POINTWISE, applied, is_float
 
 if TYPE_CHECKING:
     from catenary.torch.graph.region import Region
@@ -87,7 +87,7 @@ def compute_again(
         arguments = [argument(a) if isinstance(a, Node) else a for a in outer.args]
         if any(isinstance(a, (bool, complex)) for a in arguments):
             raise Mismatch
-        value = POINTWISE[outer.target](*arguments, **{k: v for k, v in outer.kwargs.items() if k != "dtype"})
+        value = applied(outer, arguments)
         if value is None:
             raise Mismatch
         return value

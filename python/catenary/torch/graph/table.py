@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -88,6 +88,15 @@ POINTWISE: dict[Any, Callable[..., Expression | None]] = {
     aten.square.default: _unary("square"),
     prims.convert_element_type.default: _convert,
 }  # fmt: skip
+
+
+def applied(node: torch.fx.Node, arguments: Sequence[Any]) -> Expression | None:
+    """A pointwise node of these arguments; None: no chain has it, or a number of it (alpha) is symbolic."""
+    named = {name: value for name, value in node.kwargs.items() if name != "dtype"}
+    if any(isinstance(value, torch.fx.Node) for value in named.values()):
+        return None
+    return POINTWISE[node.target](*arguments, **named)
+
 
 VIEWS = {aten.reshape.default, aten.view.default, aten._unsafe_view.default, aten.permute.default,
          aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.t.default, aten.transpose.int}  # fmt: skip
