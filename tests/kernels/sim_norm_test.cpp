@@ -104,6 +104,20 @@ TEST_SUITE("the norm inside, in the simulator") {
     }
   }
 
+  TEST_CASE("one-tile CTAs of gemm_sm90 with two mma warpgroups, each with rows of its own") {
+    for (const char* m : {"72", "100", "128"}) {
+      CAPTURE(m);
+      const SimulatedChain chain = make(
+          fmt::format("chain a(input x: bf16[{}, 264], weight w: bf16[6400, 264]) {{\n"
+                      "  s = rsqrt(add(mul(sum \"mk->m\"(square(x)), 0.00378787879), 0.00001))\n"
+                      "  y = mul(contract \"mk,nk->mn\"(x, w), s @ \"m\")\n  return y: bf16 }}",
+                      m),
+          "128x56x64g2s3k1w");
+      CHECK(sums_squares(chain.plan().buckets.back().kernels.back()));
+      CHECK(chain.run(1).name == "");
+    }
+  }
+
   TEST_CASE("sums in parts, for fewer rows than the symbol may have") {
     SimulatedChainOptions options;
     options.target = "h100";
