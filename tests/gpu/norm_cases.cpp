@@ -130,7 +130,8 @@ WrittenCase made(const std::string& name, std::string text, const char* tile = "
   return result;
 }
 
-// One-tile CTAs of `gemm_sm90`: one warp with squares and two, K tails, clusters, pairs.
+// One-tile CTAs of `gemm_sm90`: one warp with squares and two, one mma warpgroup and two, K tails,
+// clusters, pairs.
 void add_tiles(std::vector<WrittenCase>& cases) {
   i64 k = 1024;
   for (const char* m : {"1", "8", "24", "64", "65"}) {
@@ -140,6 +141,10 @@ void add_tiles(std::vector<WrittenCase>& cases) {
           made(fmt::format("tile, {} rows {} {}", m, dtype, k), normed(m, 200, k, dtype), tile));
       k = k == 1024 ? 1096 : 1024;
     }
+  }
+  for (const char* m : {"72", "100", "128"}) {
+    for (const char* tile : {"128x56x64g2s3k1w", "128x64x64g2s4k1", "128x64x64g2s3k2"})
+      cases.push_back(made(fmt::format("tile, {} rows", m), normed(m, 6400, 264), tile));
   }
   for (const i64 m : {9, 64})
     cases.push_back(made(fmt::format("tile, layer of {}", m), layer(m), "64x64x64g1s4k1"));
