@@ -55,8 +55,8 @@
 //   all warps, cluster split-K
 //     mma warpgroups: k-tiles as above -> send partials (st.async) -> CTA barrier -> store own
 //     partials; all: CTA barrier -> wait partials -> reduce -> epilogue -> stores
-//     row_squares: after the MMAs of a k-tile are issued, the squares of its rows of A; their sums
-//     go with the partials
+//     row_squares: between the MMAs of a k-tile, the squares of the rows of A of the k-tile before;
+//     after them, loads of its own rows; the sums go with the partials
 #pragma once
 
 #include "epilogue/ops.cuh"

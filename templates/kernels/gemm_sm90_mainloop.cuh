@@ -40,14 +40,14 @@ CATENARY_DEVICE void pass_order(u32 smem, u32 warpgroup) {
 
 // Nothing runs beside the MMAs.
 struct NothingBeside {
+  CATENARY_DEVICE void add(u32) {}
   CATENARY_DEVICE void load(u32) {}
-  CATENARY_DEVICE void add() {}
 };
 
 // Issues the MMAs of k-tiles [begin, end) of a tile's `k_tiles`; the first one clears d. Those of
 // one k-tile stay in flight: a stage is released when the MMAs of the next k-tile have been issued
-// and its own have completed. beside.load(shared address of the stage) runs before those of each
-// k-tile, beside.add() beside them. Returns the stage of the last one.
+// and its own have completed. beside.add(i) runs after those of k-block i of each k-tile, and
+// beside.load(shared address of the stage) after all of them. Returns the stage of the last one.
 template <const GemmSm90Config& kConfig, class Beside>
 CATENARY_DEVICE u32 issue_k_tiles(typename GemmSm90Traits<kConfig>::Accumulators& d, u32 smem,
                                   u32 row, u32 begin, u32 end, u32 k_tiles,
@@ -59,11 +59,11 @@ CATENARY_DEVICE u32 issue_k_tiles(typename GemmSm90Traits<kConfig>::Accumulators
     const u32 stage = smem + state.stage * kConfig.stage_bytes();
     mbarrier_wait(full_barrier<kPipelineOf<kConfig>>(smem, state.stage), state.phase);
     trigger_after_first_round<kConfig>(k_tile, k_tiles);
-    beside.load(stage);
     wgmma_fence();
-    mma_k_tile<kPipelineOf<kConfig>>(d, stage, row, T::kMayHaveNoKTile || k_tile != begin);
+    mma_k_tile<kPipelineOf<kConfig>>(d, stage, row, T::kMayHaveNoKTile || k_tile != begin,
+                                     [&](u32 i) { beside.add(i); });
     wgmma_commit();
-    beside.add();
+    beside.load(stage);
     wgmma_wait<1>();
     if (k_tile != begin) release_stage<kPipelineOf<kConfig>>(smem, previous);
     previous = state.stage;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sums of squares of the rows of A in one-tile CTAs of `gemm_sm90`, for a norm inside
-// (row_squares). The four warps of an mma warpgroup add them beside the MMAs of a k-tile. Each warp
-// takes all rows of the warpgroup and a quarter of the k-tile's columns. `skinny` multiplies rows
-// with themselves by MMAs; here these would wait for wgmma in the tensor cores (RESULTS sm90-157).
+// (row_squares). The four warps of an mma warpgroup load a k-tile when its MMAs are issued, and add
+// its squares between the MMAs of the next k-tile. Each warp takes all rows of the warpgroup and a
+// quarter of the k-tile's columns. `skinny` multiplies rows with themselves by MMAs; here these
+// would wait for wgmma in the tensor cores (RESULTS sm90-157, sm90-158).
 #pragma once
 
 #include "epilogue/cluster_split_k.cuh"
@@ -19,8 +20,8 @@ namespace catenary {
 template <const GemmSm90Config& kConfig, bool kUsed = kConfig.row_squares>
 struct TileSquares {
   explicit CATENARY_DEVICE TileSquares(u32) {}
+  CATENARY_DEVICE void add(u32) {}
   CATENARY_DEVICE void load(u32) {}
-  CATENARY_DEVICE void add() {}
   CATENARY_DEVICE void finish() {}
   CATENARY_DEVICE void send(u32) const {}
   CATENARY_DEVICE void store(u32) const {}
@@ -36,47 +37,49 @@ struct TileSquares<kConfig, true> {
                 "lines of A are rows, and a warp has two of their eight chunks of 16 bytes");
 
   u32 row;                      // the warpgroup's first row of the tile
-  U32x4 words[kPasses];         // of the k-tile
+  u32 from;                     // byte offset in a stage of the lane's first 16 bytes
+  U32x4 words[kPasses] = {};    // of the k-tile before; zeros before the first one
   float sums[kPasses][2] = {};  // of this lane, in turns
 
   // row: of D, the warp's first one.
-  explicit CATENARY_DEVICE TileSquares(u32 row) : row(row / 64 * 64) {}
-
-  // Loads the lane's elements of the k-tile at shared address `stage`, which has arrived: before
-  // its MMAs, whose reads would delay them. Lines past K and past M are zeros. The last pass may
-  // read lines past the stage's rows, which are bytes of B: their sums are not kept.
-  CATENARY_DEVICE void load(u32 stage) {
+  explicit CATENARY_DEVICE TileSquares(u32 row) : row(row / 64 * 64) {
     const u32 lane = threadIdx.x % 32;
     // Eight lanes read eight lines at a time, each another chunk: different banks.
     const u32 chunk = (threadIdx.x / 32 % 4 * 2 + lane / 8 % 2) ^ (lane % 8);
-    const u32 from = stage + lane_row(0) * GemmSm90Config::kRowBytes + chunk * 16;
-#pragma unroll
-    for (u32 pass = 0; pass < kPasses; ++pass)
-      words[pass] = ld_shared_v4(from + pass * 16 * GemmSm90Config::kRowBytes);
+    // A shuffle of nothing: without it ptxas computes the offset again in every k-tile.
+    from = shuffle_xor(lane_row(0) * GemmSm90Config::kRowBytes + chunk * 16, 0);
   }
 
-  // Adds the squares of what was loaded, beside the MMAs.
-  CATENARY_DEVICE void add() {
-    // Never the case: ptxas moves nothing across a branch, and without one the additions would
-    // delay the last MMAs.
-    if (row >= kRows) return;
+  // Adds the squares of word i, 0 to 3, of what was loaded from the k-tile before: after the MMAs
+  // of k-block i. A warp waits between two MMAs; the additions take this time.
+  CATENARY_DEVICE void add(u32 i) {
 #pragma unroll
     for (u32 pass = 0; pass < kPasses; ++pass) {
       const U32x4& v = words[pass];
-      const u32 word[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-      for (u32 w = 0; w < 4; ++w) {
-        const float low = lower(word[w]), high = upper(word[w]);
-        float& sum = sums[pass][w % 2];
-        sum = fma_rn(high, high, fma_rn(low, low, sum));
-      }
+      const u32 word = i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
+      const float low = lower(word), high = upper(word);
+      float& sum = sums[pass][i % 2];
+      sum = fma_rn(high, high, fma_rn(low, low, sum));
     }
-    // All lanes arrive: they have read the stage, which lane 0 releases after later MMAs.
+  }
+
+  // Loads the lane's elements of the k-tile at shared address `stage`, whose MMAs are issued. Lines
+  // past K and past M are zeros. The last pass may read lines past the stage's rows, which are
+  // bytes of B: their sums are not kept.
+  CATENARY_DEVICE void load(u32 stage) {
+    // All lanes arrive, after their reads of the stage before, which lane 0 releases next.
     warp_barrier();
+#pragma unroll
+    for (u32 pass = 0; pass < kPasses; ++pass)
+      words[pass] = ld_shared_v4(stage + from + pass * 16 * GemmSm90Config::kRowBytes);
   }
 
   // After the last k-tile. All lanes of the warp: the two lanes of a row have the warp's sum.
   CATENARY_DEVICE void finish() {
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) add(i);
+    // All lanes arrive, after their reads of the last stage, which lane 0 releases next.
+    warp_barrier();
 #pragma unroll
     for (u32 pass = 0; pass < kPasses; ++pass) {
       const float sum = sums[pass][0] + sums[pass][1];

@@ -86,11 +86,13 @@ CATENARY_DEVICE void mma_k_block(float (&d)[kRegisters], const TileDescriptors& 
 
 constexpr u32 kKBlocks = 128 / 32;  // of a k-tile
 
-// Issues all MMAs of a k-tile. The first k-block adds to d if `accumulate` is set, and else
-// overwrites it. B2 follows B without a gap, so both are one operand: A is read once for both.
-template <const PipelineConfig& kPipeline, int kAccumulators, int kFragments, int kRegisters>
+// Issues all MMAs of a k-tile, and calls between(i) after those of k-block i. The first k-block
+// adds to d if `accumulate` is set, and else overwrites it. B2 follows B without a gap, so both are
+// one operand: A is read once for both.
+template <const PipelineConfig& kPipeline, int kAccumulators, int kFragments, int kRegisters,
+          class Between>
 CATENARY_DEVICE void mma_k_tile(float (&d)[kFragments][kAccumulators][kRegisters], u32 stage,
-                                u32 row, bool accumulate) {
+                                u32 row, bool accumulate, Between between) {
   static_assert(kAccumulators == 1 || kPipeline.b.k_major || kPipeline.b_rows % 64 == 0,
                 "an N-major B is whole blocks of 64 columns");
   const TileDescriptors tile = tile_descriptors<kPipeline>(stage, row);
@@ -100,6 +102,7 @@ CATENARY_DEVICE void mma_k_tile(float (&d)[kFragments][kAccumulators][kRegisters
     for (u32 f = 0; f < kFragments; ++f) {
       mma_k_block<kPipeline>(as_one_array(d[f]), tile, i, f, 0, accumulate || i != 0);
     }
+    between(i);
   }
 }
 

@@ -152,16 +152,17 @@ double box_clocks(const GemmSm90Config& c) {
           c.num_accumulators() * boxes(c.b, c.tile.block_n / c.schedule.cluster_m, c.box_rows_b()));
 }
 
-// The time that sums of squares of the rows of A add. They make a k-tile take longer than its MMAs,
-// which the last CTAs of a kernel feel for as many k-tiles as the pipeline holds: they no longer
-// wait for DRAM (RESULTS sm90-157).
+// The time that sums of squares of the rows of A add, in passes over 16 rows: waits at the start
+// and the end of a CTA, and reads of shared memory in each k-tile, which delay those of its MMAs
+// (RESULTS sm90-158).
 double squares_us(const GemmSm90Config& c, const Target& target, double k_tiles) {
-  constexpr double kPass = 85, kHidden = 20;  // clocks of 16 rows of a k-tile; beside its MMAs
+  constexpr double kWait = 0.32, kWaitOfPass = 0.23;  // latencies
+  constexpr double kClocks = 2.4;                     // of a pass in a k-tile
   constexpr i32 kRows = 16;
   if (!c.row_squares) return 0;
   const double passes = ceil_div(std::min(c.a_box_rows(), c.warpgroup_m()), kRows);
-  const double late = std::min<double>(c.tile.stages, k_tiles);
-  return (kPass * passes - kHidden) * late * c.schedule.ctas_per_sm / (target.clock_ghz * 1e3);
+  return (kWait + kWaitOfPass * passes) * rates_of(target).latency_us +
+         kClocks * passes * k_tiles / (target.clock_ghz * 1e3);
 }
 
 // Accumulators of a unit as its epilogue's time counts them, in those of a kernel without

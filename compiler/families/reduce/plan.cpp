@@ -225,6 +225,11 @@ KernelPlan make_kernel(const Reduction& r, const ReduceConfig& config, Program p
   constexpr double kSliceClocks = 30;
   const double steps = config.along_terms ? 5 + config.slices / 32.0 : config.slices;
   kernel.predicted.tail_us = steps * kSliceClocks / (r.context.target.clock_ghz * 1e3);
+  // Latencies until the kernel after has the sums, for which all of its CTAs wait (RESULTS
+  // model-23).
+  constexpr double kHandOver = 0.35;
+  if (r.context.target.compute_capability() >= 90)
+    kernel.predicted.tail_us += kHandOver * rates_of(r.context.target).latency_us;
   kernel.predicted.us += kernel.predicted.tail_us;
   return kernel;
 }
