@@ -111,8 +111,9 @@ class Explainer {
                           {"kept_apart", json::Array(bucket.kept_apart)}};
       if (bucket.form >= 0) {
         const ChainForm& form = plan_.forms[bucket.form];
-        object[form.algebraic ? "algebraic" : "rounded"] = json::Array(form.rewritten);
-        if (form.algebraic && form.rounded) object["rounded"] = true;
+        const llvm::SmallVector<const char*, 3> names = form_names(form);
+        for (const char* name : names) object[name] = true;
+        object[names.front()] = json::Array(form.rewritten);
       }
       buckets.push_back(std::move(object));
     }
@@ -147,14 +148,24 @@ class Explainer {
   // a sum.
   int fix_ups() const { return static_cast<int>(last().kernels.size()) - plan_.fused_kernels; }
 
+  // The names of what a form is in JSON; the first one has its clauses.
+  static llvm::SmallVector<const char*, 3> form_names(const ChainForm& form) {
+    llvm::SmallVector<const char*, 3> names;
+    if (form.algebraic) names.push_back("algebraic");
+    if (form.rounded) names.push_back("rounded");
+    if (form.sums_products) names.push_back("sums_products");
+    return names;
+  }
+
   // What differs from the chain as it is written.
   std::string form_text(const PlanBucket& bucket) const {
     if (bucket.form < 0) return "";
     const ChainForm& form = plan_.forms[bucket.form];
-    std::string out = form.algebraic && form.rounded
-                          ? "\nalgebraic form of norms, rounded weights\n"
-                      : form.algebraic ? "\nalgebraic form of norms\n"
-                                       : "\nrounded weights\n";
+    llvm::SmallVector<const char*, 3> parts;
+    if (form.algebraic) parts.push_back("algebraic form of norms");
+    if (form.rounded) parts.push_back("rounded weights");
+    if (form.sums_products) parts.push_back("sums of products");
+    std::string out = fmt::format("\n{}\n", fmt::join(parts, ", "));
     for (const std::string& what : form.rewritten) line(out, "", what);
     return out;
   }
@@ -317,6 +328,11 @@ class Explainer {
                      bytes_text(plan_.unfused_bytes), bytes_text(saved), share));
     line(out, "flops", flops_text(flops(last())));
     line(out, "predicted", us_text(us));
+    if (plan_.free_us > 0) {
+      line(out, "free plan",
+           fmt::format("{} without batch_invariant: this one takes {:.2f} of it",
+                       us_text(plan_.free_us), us / plan_.free_us));
+    }
     line(out, "roofline",
          fmt::format("{}, {:.0f}% of the predicted time", us_text(plan_.roofline_us),
                      us > 0 ? 100 * plan_.roofline_us / us : 0));
@@ -403,6 +419,8 @@ class Explainer {
   }
 
   json::Value totals_json() const {
+    json::Value free = nullptr;
+    if (plan_.free_us > 0) free = plan_.free_us;
     return json::Object{{"kernels", last().kernels.size()},
                         {"fused_kernels", plan_.fused_kernels},
                         {"unfused_kernels", plan_.unfused_kernels},
@@ -411,6 +429,7 @@ class Explainer {
                         {"saved_bytes", plan_.unfused_bytes - plan_.fused_bytes},
                         {"flops", flops(last())},
                         {"predicted_us", predicted_us(last())},
+                        {"without_batch_invariant_us", std::move(free)},
                         {"roofline_us", plan_.roofline_us},
                         {"workspace_bytes", plan_.workspace_bytes}};
   }

@@ -239,6 +239,8 @@ Variants fusion_variants(const VerifiedChain& chain, const PlanOptions& options)
   variants.not_rewritten = std::move(forms.kept);
   if (!options.batch_invariant || keep_one_form(variants))
     add_variants(chain, -1, options, variants);
+  // With batch_invariant a row is summed in one order for every M.
+  if (!options.batch_invariant && options.fuse) add_sums_of_products(chain, variants.forms);
   for (size_t i = 0; i < variants.forms.size(); ++i)
     add_variants(*variants.forms[i].chain, static_cast<int>(i), options, variants);
   return variants;
@@ -423,6 +425,28 @@ Error refusal(const VerifiedChain& chain, const Target& target, const PlanOption
   return make_error_text(report.code, std::move(report.message), report.at);
 }
 
+// `options`: with what the words of the chain ask for.
+Expected<Plan> plan_chain(const VerifiedChain& chain, const Target& target,
+                          const PlanOptions& options) {
+  Plan plan;
+  plan.target = target;
+  const Variants variants = fusion_variants(chain, options);
+  plan.forms = variants.forms;
+  size_t chosen = 0;
+  for (const auto& range : bucket_ranges(chain)) {
+    auto planned = plan_fastest(target, options, variants, range, chosen);
+    if (!planned) return refusal(chain, target, options, planned.takeError());
+    plan.workspace_bytes = std::max(plan.workspace_bytes, planned->workspace_bytes);
+    if (!plan.buckets.empty() && same_kernels(plan.buckets.back(), planned->bucket)) {
+      planned->bucket.lo = plan.buckets.back().lo;
+      plan.buckets.pop_back();
+    }
+    plan.buckets.push_back(std::move(planned->bucket));
+  }
+  sum_up(chain, plan, variants.all[chosen]);
+  return plan;
+}
+
 }  // namespace
 
 const VerifiedChain& chain_of(const VerifiedChain& written, const Plan& plan,
@@ -441,22 +465,15 @@ Expected<Plan> make_plan(const VerifiedChain& chain, const Target& target,
                       "target {} is {}: kernels need sm_80 or newer; pass another --target",
                       target.name, target.arch);
   }
-  Plan plan;
-  plan.target = target;
-  const Variants variants = fusion_variants(chain, options);
-  plan.forms = variants.forms;
-  size_t chosen = 0;
-  for (const auto& range : bucket_ranges(chain)) {
-    auto planned = plan_fastest(target, options, variants, range, chosen);
-    if (!planned) return refusal(chain, target, options, planned.takeError());
-    plan.workspace_bytes = std::max(plan.workspace_bytes, planned->workspace_bytes);
-    if (!plan.buckets.empty() && same_kernels(plan.buckets.back(), planned->bucket)) {
-      planned->bucket.lo = plan.buckets.back().lo;
-      plan.buckets.pop_back();
-    }
-    plan.buckets.push_back(std::move(planned->bucket));
+  Expected<Plan> plan = plan_chain(chain, target, options);
+  if (!plan || !options.batch_invariant) return plan;
+  options.batch_invariant = false;
+  Expected<Plan> free = plan_chain(chain, target, options);
+  if (free) {
+    plan->free_us = predicted_us(free->buckets.back());
+  } else {
+    llvm::consumeError(free.takeError());
   }
-  sum_up(chain, plan, variants.all[chosen]);
   return plan;
 }
 

@@ -3,6 +3,7 @@
 
 #include "ir/algebraic_norms.h"
 #include "ir/rounded_weights.h"
+#include "ir/summed_products.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace catenary {
@@ -28,7 +29,7 @@ ChainForms other_forms(const VerifiedChain& chain, bool algebraic, bool rounded)
     forms.kept = std::move(form.kept);
     if (form.chain) {
       forms.all.push_back({std::make_shared<const VerifiedChain>(std::move(*form.chain)), true,
-                           false, std::move(form.rewritten)});
+                           false, false, std::move(form.rewritten)});
     }
   }
   if (!rounded) return forms;
@@ -36,6 +37,20 @@ ChainForms other_forms(const VerifiedChain& chain, bool algebraic, bool rounded)
   add_rounded(chain, {}, forms.all);
   for (const ChainForm& form : written) add_rounded(*form.chain, form, forms.all);
   return forms;
+}
+
+void add_sums_of_products(const VerifiedChain& chain, std::vector<ChainForm>& forms) {
+  const auto add = [&](const VerifiedChain& from, ChainForm form) {
+    SummedProducts summed = summed_products(from);
+    if (!summed.chain) return;
+    form.chain = std::make_shared<const VerifiedChain>(std::move(*summed.chain));
+    form.sums_products = true;
+    llvm::append_range(form.rewritten, summed.rewritten);
+    forms.push_back(std::move(form));
+  };
+  const std::vector<ChainForm> others = forms;
+  add(chain, {});
+  for (const ChainForm& form : others) add(*form.chain, form);
 }
 
 }  // namespace catenary

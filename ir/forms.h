@@ -10,11 +10,13 @@
 namespace catenary {
 
 // One of them: the algebraic form (algebraic_norms.h), the rounded form (rounded_weights.h), or the
-// rounded form of the algebraic one.
+// rounded form of the algebraic one. A plan adds those with sums of products (summed_products.h),
+// which no word needs to allow.
 struct ChainForm {
   std::shared_ptr<const VerifiedChain> chain;
   bool algebraic = false;
   bool rounded = false;
+  bool sums_products = false;
   std::vector<std::string> rewritten;  // for explain: what differs from the chain, a clause each
 };
 
@@ -25,5 +27,8 @@ struct ChainForms {
 
 // Pure. `algebraic`, `rounded`: the forms that are allowed.
 ChainForms other_forms(const VerifiedChain& chain, bool algebraic, bool rounded);
+
+// Appends the forms with sums of products: of the chain as written, then of each of `forms`.
+void add_sums_of_products(const VerifiedChain& chain, std::vector<ChainForm>& forms);
 
 }  // namespace catenary

@@ -262,11 +262,27 @@ class AxesBuilder {
         value(segment).name, value(segment).equation);
   }
 
+  // Whether a tile spans axis `a`, along which the results are contiguous, rather than `b`. Not
+  // where it would be mostly empty: each element of `b` would have a tile of its own (RESULTS
+  // model-24).
+  bool spans_contiguous(const Axis& a, const Axis& b) const {
+    constexpr i64 kFewColumns = 24, kTimes = 4;
+    if (context_.group.row_reductions || sums_rows() || a.extent.scale != 0) return true;
+    return a.extent.size >= kFewColumns ||
+           (b.extent.scale == 0 && b.extent.size < kTimes * a.extent.size);
+  }
+
+  bool sums_rows() const {
+    return llvm::any_of(context_.tensors.program.tensors,
+                        [](const auto& tensor) { return tensor.row_stride != 0; });
+  }
+
   Error pick_matrix_axes() {
     const auto contiguous_or_larger = [&](const Axis& a, const Axis& b) {
       const bool a_contiguous = store_step(a) == 1;
       const bool b_contiguous = store_step(b) == 1;
-      return a_contiguous != b_contiguous ? a_contiguous : is_larger(a, b);
+      if (a_contiguous == b_contiguous) return is_larger(a, b);
+      return a_contiguous ? spans_contiguous(a, b) : !spans_contiguous(b, a);
     };
     // The axis along which a tile stores vectors.
     (axes_.transposed ? axes_.m : axes_.n) =

@@ -256,7 +256,7 @@ CATENARY_DEVICE void reduce(const P& params) {
     begin = end * part / kConfig.parts;
     end = end * (part + 1) / kConfig.parts;
   }
-#pragma unroll 4
+#pragma unroll(kConfig.unroll)
   for (i64 term = begin + slice; term < end; term += kConfig.slices) {
     set_term<kConfig>(params, static_cast<u64>(term), first, at);
     Vec<V> value[kConfig.sums];

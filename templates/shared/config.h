@@ -124,6 +124,7 @@ struct ReduceConfig {
   i32 slices = 8;  // threads of each of them; each adds every slices-th term, or vector of terms
   bool along_terms = false;
   ReduceOp op = ReduceOp::kSum;
+  i32 unroll = 4;  // terms of a slice whose loads may be in flight together
   // Rows per term of dimension 0: kSummedRows if the terms are sums of rows. By group, those of
   // group g begin at term g + its first row / rows.
   i32 rows = 1;

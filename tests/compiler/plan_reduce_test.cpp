@@ -103,3 +103,28 @@ TEST_CASE("reductions for every number of rows: terms have one order") {
     for (const i64 m : {1, 7, 8192}) CHECK(shape(m, n) == shape(64, n));
   }
 }
+
+TEST_CASE("sums over many operands have narrower vectors, one term at a time and fewer threads") {
+  const auto config = [](int count, const char* equation) {
+    std::string parameters, body = "  s0 = neg(x0)\n";
+    for (int i = 0; i < count; ++i) {
+      parameters += fmt::format("{}input x{}: bf16[4096, 4096]", i > 0 ? ", " : "", i);
+      if (i > 0) body += fmt::format("  s{} = add(s{}, x{})\n", i, i - 1, i);
+    }
+    const auto chain = llvm::cantFail(verify(llvm::cantFail(
+        parse(fmt::format("chain c({}) {{\n{}  y = sum \"{}\"(s{})\n  return y: f32 }}", parameters,
+                          body, equation, count - 1)))));
+    const Plan plan = llvm::cantFail(make_plan(chain, *find_target("h200")));
+    return plan.buckets[0].kernels[0].config.get<ReduceConfig>();
+  };
+  for (const char* equation : {"mn->n", "mn->m"}) {
+    CAPTURE(equation);
+    CHECK(config(3, equation).unroll == 4);
+    CHECK(config(3, equation).vec == 8);
+    CHECK(config(16, equation).unroll == 1);
+    CHECK(config(16, equation).vec == 4);
+    const ReduceConfig most = config(100, equation);
+    CHECK(most.vec == 1);
+    CHECK(most.lanes * most.slices <= 256);
+  }
+}

@@ -369,3 +369,49 @@ TEST_CASE("many operands are read in narrower vectors") {
   CHECK(vec(64, "f32") == 2);
   CHECK(vec(127, "f32") == 1);
 }
+
+TEST_CASE("a tile spans the results' innermost label only where that fills it") {
+  const auto columns = [](i64 c, const char* target) {
+    const VerifiedChain chain =
+        verified(fmt::format("chain c(input x: bf16[512, 256], weight w: bf16[768, 256, {}]) {{\n"
+                             "  y = contract \"mk,nkc->mnc\"(x, w)\n  return y: bf16 align 2 }}",
+                             c));
+    const Plan plan = planned(chain, target);
+    REQUIRE(plan.buckets[0].kernels.size() == 1);
+    REQUIRE(family_name(plan.buckets[0].kernels[0]) == "gemm_sm80");
+    return gemm(plan).space.n.size;
+  };
+  for (const char* target : {"h200", "a100"}) {
+    for (const i64 c : {2, 3, 8, 16}) CHECK(columns(c, target) == 768);
+    for (const i64 c : {32, 128}) CHECK(columns(c, target) == c);
+  }
+}
+
+TEST_CASE("batch-invariant plans say what the free plan is predicted to take") {
+  const VerifiedChain chain =
+      verified("chain c(input x: bf16[65536, 1024]) {\n  y = sum \"mn->n\"(x)\n  return y: f32 }");
+  CHECK(planned(chain).free_us == -1);
+  PlanOptions options;
+  options.batch_invariant = true;
+  double us = 0;
+  for (const KernelPlan& kernel : planned(chain).buckets[0].kernels) us += kernel.predicted.us;
+  CHECK(planned(chain, "h200", options).free_us == doctest::Approx(us));
+}
+
+TEST_CASE("products with few results for each batch entry are sums where that is faster") {
+  const auto families = [](const char* x, const char* v, const char* equation,
+                           const PlanOptions& options = {}) {
+    const Plan plan =
+        planned(verified(fmt::format("chain c(input x: {}, input v: {}) {{\n"
+                                     "  y = contract \"{}\"(x, v)\n  return y: f32 }}",
+                                     x, v, equation)),
+                "h200", options);
+    return family_name(plan.buckets[0].kernels[0]);
+  };
+  CHECK(families("bf16[100000, 64]", "bf16[100000, 64]", "bk,bk->b") == "reduce");
+  CHECK(families("bf16[100000000]", "bf16[100000000]", "k,k->") == "reduce");
+  CHECK(families("f16[20000, 4, 64]", "f16[20000, 64]", "bmk,bk->bm") == "reduce");
+  PlanOptions invariant;
+  invariant.batch_invariant = true;
+  CHECK(families("bf16[1000, 64]", "bf16[1000, 64]", "bk,bk->b", invariant) != "reduce");
+}

@@ -6,7 +6,9 @@
 
 #include "compiler/compile/nvrtc.h"
 #include "compiler/kernel_family.h"
+#include "ir/log.h"
 #include "ir/text/text.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "runtime/engine.h"
 #include "tests/support/temp_dir.h"
 
@@ -177,6 +179,51 @@ TEST_CASE("an elementwise chain of any number of operands compiles without a spi
       }
     }
   }
+}
+
+TEST_CASE("a sum over any number of operands compiles without a spill") {
+  if (!have_nvrtc()) return;
+  Engine engine(uncached());
+  for (const char* arch : {"sm_80", "h200"}) {
+    for (const auto& [count, dtype] :
+         {std::pair{8, "bf16"}, {13, "bf16"}, {10, "f32"}, {32, "f32"}, {100, "bf16"}}) {
+      CAPTURE(arch);
+      CAPTURE(count);
+      CAPTURE(dtype);
+      Chain chain = llvm::cantFail(parse(many_operands(count, dtype, true)));
+      chain.outputs[0].value = chain.sum("mn->n", chain.outputs[0].value);
+      chain.outputs[0].dtype = DType::kF32;
+      auto compiled = engine.compile(std::move(chain), llvm::cantFail(find_target(arch)));
+      if (!compiled) FAIL(take_report(compiled.takeError()).message);
+    }
+  }
+}
+
+// Each add has an operand of its own, as large as the result.
+TEST_CASE("an epilogue with many operands takes narrower vectors, not another tile") {
+  if (!have_nvrtc()) return;
+  std::string parameters = "input x: bf16[4096, 1024], weight w: bf16[4096, 1024]";
+  std::string body = "  s0 = contract \"mk,nk->mn\"(x, w)\n";
+  constexpr int kOperands = 40;
+  for (int i = 1; i <= kOperands; ++i) {
+    parameters += fmt::format(", input x{}: bf16[4096, 4096]", i);
+    body += fmt::format("  s{} = add(s{}, x{})\n", i, i - 1, i);
+  }
+  int rejected = 0;
+  const auto count = [](void* user, i32, const char* line) {
+    const bool is_one = std::string_view(line).find("is not used") != std::string_view::npos;
+    *static_cast<int*>(user) += is_one ? 1 : 0;
+  };
+  set_log(count, &rejected, LogLevel::kInfo);
+  const auto reset = llvm::make_scope_exit([] { reset_log(); });
+  Engine engine(uncached());
+  auto compiled =
+      engine.compile(llvm::cantFail(parse(fmt::format("chain long({}) {{\n{}  return s{}: bf16 }}",
+                                                      parameters, body, kOperands))),
+                     llvm::cantFail(find_target("h200")));
+  if (!compiled) FAIL(take_report(compiled.takeError()).message);
+  CHECK(rejected == 0);
+  CHECK(family_name((*compiled)->plan.buckets[0].kernels[0]) == "gemm_sm90");
 }
 
 TEST_CASE("an engine that is pinned to this NVRTC finds what an engine without a pin compiled") {

@@ -146,6 +146,16 @@ bool fits_registers(const ContractionProblem& p) {
   });
 }
 
+// Elements of a vector in the staged epilogue: an mma warpgroup has registers for these values of
+// long programs beside its accumulators. It reads 16 bytes at a time from its staging.
+i32 epilogue_vec(const ContractionProblem& p) {
+  constexpr int kMostLive = 104;
+  const int live = live_values(p.program);
+  i32 vec = p.vec;
+  while (vec > 4 && live * vec > kMostLive) vec /= 2;
+  return vec;
+}
+
 }  // namespace
 
 int sm90_matrix_operands(const ContractionProblem& p) {
@@ -253,7 +263,7 @@ std::optional<Sm90Layout> sm90_layout(const ContractionProblem& p) {
   config.space = p.space;
   config.dual = p.is_dual();
   config.row_squares = p.row_squares;
-  config.epilogue.vec = p.vec;
+  config.epilogue.vec = epilogue_vec(p);
   config.ragged = p.ragged;
   const auto take = [&](PlacedOperand& placed) {
     if (placed.map) {

@@ -6,6 +6,7 @@
 #include "compiler/emit/emit_program.h"
 #include "compiler/emit/fields.h"
 #include "compiler/families/family.h"
+#include "compiler/families/reduce/registers.h"
 #include "compiler/families/reduce/space.h"
 #include "compiler/families/roofline.h"
 
@@ -42,7 +43,8 @@ std::string config_text(const ReduceConfig& c) {
   fields.line().add("sums", c.sums).add("vec", c.vec).add("lanes", c.lanes);
   fields.add("slices", c.slices)
       .add_unless_default("along_terms", c.along_terms, ReduceConfig().along_terms)
-      .add_unless_default("op", c.op, ReduceConfig().op);
+      .add_unless_default("op", c.op, ReduceConfig().op)
+      .add_unless_default("unroll", c.unroll, ReduceConfig().unroll);
   fields.add_unless_default("rows", c.rows, ReduceConfig().rows)
       .add_unless_default("parts", c.parts, ReduceConfig().parts)
       .add_unless_default("part_dim", c.part_dim, ReduceConfig().part_dim);
@@ -119,7 +121,7 @@ void choose_vectors_of_terms(const Reduction& r, const Program& prologue, Reduce
   constexpr double kSkewGain = 0.8;
   const i64 symbol_hi = r.context.symbol_hi;
   const i64 inner = largest(config.size.at[kMaxDims - 1], symbol_hi);
-  const int widest = vector_width(prologue, 8);
+  const int widest = widest_in_registers(prologue, r.program, vector_width(prologue, 8));
   config.vec = 1;
   for (ReduceConfig wider = config; wider.vec <= widest && wider.vec <= inner; wider.vec *= 2) {
     for (int d = 0; d < kMaxDims; ++d) wider.skew.at[d] = r.row_steps.at[d] % wider.vec;
@@ -142,6 +144,7 @@ void choose_shape_along_terms(const Reduction& r, const Program& prologue, i64 t
   while (threads * outputs < filled && 2 * threads * config.vec <= terms) threads *= 2;
   config.slices = static_cast<i32>(std::min(threads, kMostThreads));
   config.lanes = static_cast<i32>(std::max<i64>(kThreads / config.slices, 1));
+  keep_in_registers(prologue, r.program, config);
 }
 
 // CTAs for each SM with which small ones fill it and overlap.
@@ -156,7 +159,7 @@ void choose_shape(const Reduction& r, const Program& prologue, const Program& pr
   const auto lanes_of = [&](i64 vec) {
     return std::min<i64>(32, power_of_two_at_least(ceil_div(std::max<i64>(outputs, 1), vec)));
   };
-  int limit = 8;
+  int limit = widest_in_registers(prologue, program, 8);
   while (limit > 1 &&
          (limit > r.inner || results / (limit * lanes_of(limit)) < r.context.target.sm_count)) {
     limit /= 2;
@@ -173,6 +176,7 @@ void choose_shape(const Reduction& r, const Program& prologue, const Program& pr
   const i64 threads = many && !r.context.options.batch_invariant ? 256 : 512;
   config.slices = static_cast<i32>(
       std::min<i64>(threads / config.lanes, power_of_two_at_least(std::max<i64>(terms / 4, 1))));
+  keep_in_registers(prologue, program, config);
 }
 
 // The number of CTAs that keeps the chip as busy as `ctas` do: where SMs have unequal numbers of
