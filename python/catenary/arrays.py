@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays of other libraries as address, dtype, shape, strides and device: `view()`. And new ones: `empty()`.
 
-numpy and torch are read by their own attributes, which is fastest; everything else by DLPack or
-__cuda_array_interface__. No library is imported: if an array of it exists, it is loaded.
+numpy and torch are read by their own attributes, which is fastest; everything else by DLPack,
+__cuda_array_interface__ or __array_interface__. No library is imported: if an array of it exists, it is loaded.
 """
 
 from __future__ import annotations
@@ -67,11 +67,18 @@ def _reader(kind: type, array: Any, who: str) -> Callable[[Any, str, int | None]
     if "torch" in roots and hasattr(array, "data_ptr"):
         return _view_torch
     if "numpy" in roots and hasattr(array, "__array_interface__"):
-        return _view_numpy
+        return _numpy_reader(kind, who)
+    if "jax" in roots and any(base.__name__ == "Tracer" for base in kind.__mro__):
+        raise ArgumentTypeError(
+            f"{who} is a tracer of JAX, which has no elements yet: call the chain by catenary.jax.call in a function "
+            "that JAX transforms"
+        )
     if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
         return _view_dlpack
     if hasattr(array, "__cuda_array_interface__"):
         return _view_cuda
+    if hasattr(array, "__array_interface__"):
+        return _view_interface
     raise ArgumentTypeError(
         f"{who} is {kind.__name__}: pass an array with __dlpack__, __cuda_array_interface__ or __array_interface__"
     )
@@ -85,17 +92,23 @@ def _view_torch(tensor: Any, who: str, stream: int | None) -> View:
     place = tensor.device
     if place.type not in ("cuda", "cpu"):
         raise ArgumentError(f"{who} is on {place}: pass a tensor of the CPU or of a CUDA device")
-    if tensor.is_neg():
+    try:
+        negative, address, strides = tensor.is_neg(), tensor.data_ptr(), tensor.stride()
+    except RuntimeError:
+        raise _no_memory(tensor, who) from None
+    if negative:
         raise ArgumentError(f"{who} is a negative view, whose memory has the other sign: pass its resolve_neg()")
+    if address == 0 and tensor.numel():
+        raise _no_memory(tensor, who)
     name = _torch_names.get(tensor.dtype)
     if name is None:
         name = _torch_names.setdefault(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
     return View(
-        tensor.data_ptr(),
+        address,
         _dtype(name),
         name,
         tuple(tensor.shape),
-        tensor.stride(),
+        strides,
         place.index if place.type == "cuda" else None,
         "torch",
         tensor,
@@ -103,6 +116,46 @@ def _view_torch(tensor: Any, who: str, stream: int | None) -> View:
 
 
 _torch_names: dict[Any, str] = {}
+
+
+def _no_memory(tensor: Any, who: str) -> ArgumentError:
+    """The error of a tensor whose elements have no one address."""
+    layout, kind = str(tensor.layout), type(tensor).__name__
+    if tensor.is_nested:
+        return ArgumentError(f"{who} is a nested tensor: pass the tensors that it has, one by one")
+    if layout != "torch.strided":
+        return ArgumentError(f"{who} has layout {layout}, and a chain takes torch.strided: pass its to_dense()")
+    if hasattr(tensor, "to_local"):
+        return ArgumentError(f"{who} is a {kind}, which has no memory of its own: pass its to_local()")
+    if kind not in ("Tensor", "Parameter"):
+        return ArgumentError(f"{who} is a {kind}, which has no memory of its own: pass the tensor that it wraps")
+    return ArgumentError(
+        f"{who} is a tensor of torch.func or torch.vmap, which has no memory: make a function of the chain by "
+        "catenary.torch.chain"
+    )
+
+
+def _numpy_reader(kind: type, who: str) -> Callable[[Any, str, int | None], View]:
+    import numpy
+
+    if issubclass(kind, numpy.ma.MaskedArray):
+        raise ArgumentTypeError(f"{who} is a masked array, and a chain knows no mask: pass its filled() or its data")
+    return _view_numpy if issubclass(kind, numpy.ndarray) else _view_interface
+
+
+def _view_interface(source: Any, who: str, stream: int | None) -> View:
+    """Of what numpy makes an array of. A number of numpy has no memory that a second read of it would find."""
+    import numpy
+
+    try:
+        array = numpy.asarray(source)
+    except (TypeError, ValueError) as error:
+        words = " ".join(str(error).split())
+        raise ArgumentError(f"{who} has a wrong __array_interface__ ({words}): pass a numpy array") from None
+    found = _view_numpy(array, who, stream)
+    found.owner = (source, array)
+    found.writable = found.writable and not isinstance(source, numpy.generic)
+    return found
 
 
 def _view_numpy(array: Any, who: str, stream: int | None) -> View:
@@ -121,6 +174,8 @@ def _view_numpy(array: Any, who: str, stream: int | None) -> View:
 
 
 def _element_strides(who: str, strides: Sequence[int], size: int) -> tuple[int, ...]:
+    if size == 0:
+        return tuple(strides)  # of a type without bytes, which is no dtype of a chain
     if any(stride % size for stride in strides):
         raise ArgumentError(
             f"{who} has strides of {tuple(strides)} bytes, which are no multiples of its element's {size}: pass a "

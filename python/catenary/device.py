@@ -14,7 +14,7 @@ from typing import Any
 
 from catenary import dlpack
 from catenary._native import lib
-from catenary.arguments import INT32, counted, integer, integers
+from catenary.arguments import INT32, INT64, counted, integer, integers, shown
 from catenary.errors import ArgumentError, DeviceError, Handle, check, result
 from catenary.operand import DType
 
@@ -135,7 +135,13 @@ class Array:
         """In elements."""
         _check_layout(self.shape, self.strides)
         self.device = integer(device, "device", 0, INT32)
-        self._memory = Memory(self.device, span(self.shape, self.strides) * self.dtype.itemsize)
+        bytes = span(self.shape, self.strides) * self.dtype.itemsize
+        if bytes > INT64:
+            raise ArgumentError(
+                f"an Array of {self.dtype} and shape {shown(list(self.shape))} has {bytes} bytes: give sizes and "
+                f"strides of at most {INT64} bytes"
+            )
+        self._memory = Memory(self.device, bytes)
         self._written_on: StreamKey | None = None
         """Where a launch writes it that nothing has waited for."""
 
@@ -152,7 +158,9 @@ class Array:
             raise ArgumentError("the array is already on a device: pass it to a launch as it is")
         dtype = DType.i8 if is_bytes(source) else source.dtype
         if dtype is None:
-            raise ArgumentError(f"the array has dtype {source.dtype_name}: use bf16, f16, f32, i32 or bytes")
+            raise ArgumentError(
+                f"the array has dtype {source.dtype_name}: use bf16, f16, f32, i32, e4m3, e5m2 or bytes"
+            )
         if any(n > 1 and stride < 0 for n, stride in zip(source.shape, source.strides, strict=True)):
             source = contiguous_host(source, dtype)
         array = cls(dtype, source.shape, source.strides, device)
@@ -174,6 +182,19 @@ class Array:
             self._memory.download(view(host, "").address, self._memory.bytes)
             self._written_on = None  # the copy waits for all work
         return host
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """`numpy()`, for functions of numpy."""
+        if copy is False:
+            raise ArgumentError("copy is False, and the array is on a device: leave it out, since numpy gets a copy")
+        host = self.numpy()
+        if dtype is None or host.dtype == dtype:
+            return host
+        if host.dtype.kind == "u":
+            raise ArgumentError(
+                f"an Array of {self.dtype} is converted, and numpy has its bits only: install ml_dtypes"
+            )
+        return host.astype(dtype)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         self._need_gpu()

@@ -257,3 +257,131 @@ def test_a_read_only_array_of_cuda(on_cuda):
     out = ctn.Array("f32", (16, 32))
     with pytest.raises(ctn.ArgumentError, match="output 't5' is read-only"):
         layer(*arrays, out=OnCuda(out, data=(out.address, True)))
+
+
+def affine():
+    """a * s + t, of a f32[2, 2] and two tensors without dimensions."""
+    chain = ctn.Chain("affine")
+    s, t, a = chain.input("s", "f32", ()), chain.input("t", "f32", ()), chain.input("a", "f32", (2, 2))
+    chain.output(a * s + t, "f32")
+    return chain
+
+
+def test_numbers_of_numpy_are_tensors_without_dimensions(engine):
+    chain, ones = affine(), np.ones((2, 2), np.float32)
+    for call in (engine.prepare(chain), chain.reference):
+        # Each has memory of its own at the time of the launch.
+        assert (call(np.float32(2), np.float32(10), ones) == 12).all()
+    assert ctn.Array.of(np.float16(3)).numpy() == 3
+    one = ctn.Chain("one")
+    one.output(one.input("x", "f32", ()) * 2, "f32")
+    with pytest.raises(ctn.ArgumentError, match="output .* is read-only: pass an array that may be written"):
+        engine.prepare(one)(np.float32(1), out=np.float32(1))
+
+
+class WithInterface:
+    """An array of another library, that has __array_interface__ only."""
+
+    def __init__(self, array, **facts):
+        self.array = array
+        self.__array_interface__ = {**array.__array_interface__, **facts}
+
+
+def test_array_interface_of_another_library(engine, linear_chain):
+    x, w, b = data(linear_chain)
+    layer = engine.prepare(linear_chain)
+    want, out = layer(x, w, b), np.zeros((16, 32), np.float32)
+    given = WithInterface(out)
+    assert layer(WithInterface(x), w, WithInterface(b), out=given) is given
+    np.testing.assert_array_equal(out, want)
+    with pytest.raises(ctn.ArgumentError, match="output 't5' is read-only"):
+        layer(x, w, b, out=WithInterface(read_only(out)))
+    with pytest.raises(ctn.ArgumentError, match=r"argument 'x' has a wrong __array_interface__ \(.*\): pass a numpy"):
+        layer(WithInterface(x, shape="x"), w, b)
+
+
+def test_arrays_that_are_more_or_less_than_their_memory(engine, linear_chain):
+    layer = engine.prepare(linear_chain)
+    x, w, b = data(linear_chain)
+    for call in (lambda a: layer(a, w, b), lambda a: linear_chain.reference(a, w, b), ctn.Array.of):
+        with pytest.raises(ctn.ArgumentError, match=r"is a masked array, .*: pass its filled\(\)"):
+            call(np.ma.masked_array(x, x > 0))
+        with pytest.raises(ctn.ArgumentError, match="has dtype void"):
+            call(np.zeros((16, 24), "V0"))
+    with pytest.raises(ctn.ArgumentError, match="has dtype float64: use bf16, f16, f32, i32, e4m3, e5m2 or bytes"):
+        ctn.Array.of(np.zeros(2))
+
+
+def test_functions_of_numpy_take_an_array():
+    host = np.arange(6, dtype=np.float32).reshape(2, 3)
+    array = ctn.Array.of(host)
+    np.testing.assert_array_equal(np.asarray(array), host)
+    assert np.asarray(array, np.float16).dtype == np.float16 and np.asarray(array).dtype == np.float32
+    assert np.sum(array) == 15 and (host + array == 2 * host).all()
+    with pytest.raises(ctn.ArgumentError, match="copy is False, and the array is on a device"):
+        array.__array__(copy=False)
+
+
+def test_bits_are_not_converted(monkeypatch):
+    monkeypatch.setattr("catenary.arrays._numpy_kind", lambda dtype: "uint16")
+    array = ctn.Array("bf16", (2,))
+    assert np.asarray(array).dtype == np.uint16
+    with pytest.raises(ctn.ArgumentError, match="an Array of bf16 is converted, and .* bits only: install ml_dtypes"):
+        np.asarray(array, np.float32)
+
+
+@pytest.mark.parametrize("shape, strides", [((2**62,), None), ((2**40, 2**40), None), ((2, 2), (2**62, 1))])
+def test_an_array_of_more_bytes_than_an_address_counts(shape, strides):
+    with pytest.raises(ctn.ArgumentError, match=r"an Array of f32 and shape \[.*\] has \d+ bytes: give sizes"):
+        ctn.Array("f32", shape, strides)
+
+
+def without_memory(torch):
+    """Tensors of torch whose elements have no one address, by what an error says of each."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    class Local(torch.Tensor):
+        """Stands for DTensor, which needs processes."""
+
+        @staticmethod
+        def __new__(cls, tensor):
+            return torch.Tensor._make_wrapper_subclass(cls, tensor.shape, dtype=tensor.dtype)
+
+        def to_local(self):
+            return torch.ones(self.shape)
+
+        def __torch_dispatch__(self, function, types, arguments=(), named=None):
+            raise NotImplementedError
+
+    x = torch.ones(16, 24)
+    yield x.to_sparse(), r"has layout torch.sparse_coo, .*: pass its to_dense\(\)"
+    yield x.to_sparse_csr(), r"has layout torch.sparse_csr, .*: pass its to_dense\(\)"
+    if torch.backends.mkldnn.is_available():
+        yield x.to_mkldnn(), r"has layout torch._mkldnn, .*: pass its to_dense\(\)"
+    yield torch.nested.nested_tensor([x, x[:3]]), "is a nested tensor: pass the tensors that it has, one by one"
+    yield torch.nested.nested_tensor([x, x[:3]], layout=torch.jagged), "is a nested tensor"
+    yield Local(x), r"is a Local, which has no memory of its own: pass its to_local\(\)"
+    yield FakeTensorMode().from_tensor(x), "is a FakeTensor, which has no memory of its own: pass the tensor"
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's, of nested and sparse tensors
+def test_tensors_of_torch_without_memory(engine, linear_chain):
+    torch = pytest.importorskip("torch")
+    x, w, b = (torch.from_numpy(a) for a in data(linear_chain))
+    layer = engine.prepare(linear_chain)
+    for tensor, words in without_memory(torch):
+        for call in (layer, linear_chain.reference):
+            with pytest.raises(ctn.ArgumentError, match="argument 'x' " + words) as caught:
+                call(tensor, w, b)
+            assert "\n" not in str(caught.value)
+    for transformed in (torch.vmap(lambda x: layer(x, w, b)), torch.func.grad(lambda x: layer(x[0], w, b).sum())):
+        with pytest.raises(ctn.ArgumentError, match="argument 'x' is a tensor of torch.func or .*: make a function of"):
+            transformed(x.expand(2, 16, 24))
+    assert layer(torch.ones(16, 24), w, b).shape == (16, 32)
+
+
+def test_a_tracer_of_jax_is_for_catenary_jax(engine, linear_chain):
+    jax = pytest.importorskip("jax")
+    layer = engine.prepare(linear_chain)
+    with pytest.raises(ctn.ArgumentTypeError, match=r"argument 'x' is a tracer of JAX.*: call .* by catenary.jax.call"):
+        jax.jit(lambda x: layer(x, *data(linear_chain)[1:]))(data(linear_chain)[0])
