@@ -21,6 +21,24 @@ from conftest import make_linear
 import catenary.jax as ctnj
 
 
+def test_one_value_returned_with_several_strides(host):
+    chain = ctn.Chain("twice")
+    x = chain.input("x", "f32", (4, 8))
+    y = x * 2.0
+    chain.output(y, "f32", strides=(1, 4))
+    chain.output(y, "f32")
+    given = jnp.arange(32, dtype=jnp.float32).reshape(4, 8)
+    for call in (ctnj.call, jax.jit(ctnj.call, static_argnums=0)):
+        for got, want in zip(call(chain, given), (2 * given, 2 * given), strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+def test_a_parameter_that_is_called_chain():
+    chain = ctn.Chain("names")
+    chain.output(chain.input("chain", "f32", (4,)) * 2.0, "f32")
+    assert (ctnj.call(chain, chain=jnp.ones(4)) == 2).all()
+
+
 def test_scalars_of_either_sign_of_zero():
     chain = ctn.Chain("sign")
     chain.output(ctn.scale(chain.input("x", "f32", (4,)), chain.scalar("a")), "f32")

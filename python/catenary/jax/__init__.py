@@ -51,7 +51,7 @@ def set_host(place: str) -> None:
     _host = place
 
 
-def call(chain: Chain, *arguments: Any, recompute: str = "none", save_budget: int = 0, **named: Any) -> Any:
+def call(chain: Chain, /, *arguments: Any, recompute: str = "none", save_budget: int = 0, **named: Any) -> Any:
     """The outputs of a chain on JAX arrays, as one custom call; differentiable where the chain is.
 
     Args:
@@ -185,7 +185,9 @@ class _Form:
                 )
         self.numbers = [i for i, p in enumerate(self.signature.parameters) if p.role != Role.scalar]
         self.attributes = {"chain": chain.text, "key": np.int64(chain.key)}
-        self.orders = {o.name: _memory_order(o) for o in [*self.tensors, *self.outputs]}
+        # By position: a value that is returned twice gives both outputs its name.
+        self.orders = [_memory_order(o) for o in self.tensors]
+        self.output_orders = [_memory_order(o) for o in self.outputs]
         self.aliases = {self.numbers.index(o.in_place): i for i, o in enumerate(self.outputs) if o.in_place is not None}
 
     @staticmethod
@@ -218,8 +220,8 @@ class _Form:
     def call(self, arrays: Sequence[Any], scalars: Sequence[float], size: int, host: str) -> list[Any]:
         """One custom call on one device."""
         specs = [
-            jax.ShapeDtypeStruct(_permuted(o.shape_for(size), self.orders[o.name]), _DTYPES[o.dtype])
-            for o in self.outputs
+            jax.ShapeDtypeStruct(_permuted(o.shape_for(size), order), _DTYPES[o.dtype])
+            for o, order in zip(self.outputs, self.output_orders, strict=True)
         ]
         workspace = self._workspace_bytes()
         if workspace:
@@ -229,9 +231,9 @@ class _Form:
             attributes = {**attributes, "scalars": np.asarray(scalars, np.float32)}
         _register()
         function = jax.ffi.ffi_call(_TARGET, specs, vmap_method="sequential", input_output_aliases=self.aliases)
-        ordered = [jnp.transpose(a, self.orders[o.name]) for o, a in zip(self.tensors, arrays, strict=True)]
+        ordered = [jnp.transpose(a, order) for a, order in zip(arrays, self.orders, strict=True)]
         made = function(*ordered, **attributes)[: len(self.outputs)]
-        return [jnp.transpose(m, np.argsort(self.orders[o.name])) for o, m in zip(self.outputs, made, strict=True)]
+        return [jnp.transpose(m, np.argsort(order)) for m, order in zip(made, self.output_orders, strict=True)]
 
     @functools.cached_property
     def _gpu_workspace_bytes(self) -> int:
