@@ -65,7 +65,7 @@ ctn_status ctn_torch_add_chain(const ctn_chain* chain, ctn_torch_layouts layouts
       return make_error(ErrorCode::kInvalidArgument,
                         "layouts is {}: use values of ctn_torch_layouts", layouts);
     }
-    Expected<VerifiedChain> verified = verify(ordered(chain->chain));
+    Expected<VerifiedChain> verified = verify(ordered(*chain));
     if (!verified) return verified.takeError();
     Expected<i64> added = Registry::process().add(
         std::move(*verified),

@@ -185,7 +185,7 @@ typedef struct ctn_parameter {
 CTN_API ctn_status ctn_chain_parameter(ctn_chain* chain, const ctn_parameter* parameter,
                                        ctn_value* value);
 
-/* In this function and all builder functions below, `name` may be null. */
+/* `name` may be null, here and below. A constant that has neither a name nor a use is left out. */
 CTN_API ctn_status ctn_chain_constant(ctn_chain* chain, double number, const char* name,
                                       ctn_value* value);
 

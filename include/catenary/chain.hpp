@@ -488,6 +488,7 @@ inline Tensor operator/(double a, const Tensor& b) { return constant_like(b, a) 
 
 // linear() plus a bias[n].
 inline Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias) {
+  detail::check_same_chain(x, bias);
   return linear(x, w) + bias;
 }
 

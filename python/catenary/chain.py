@@ -31,7 +31,7 @@ from catenary.arguments import (
     shown,
     utf8,
 )
-from catenary.errors import ArgumentError, ArgumentTypeError, Handle, check, result, text
+from catenary.errors import ArgumentError, ArgumentTypeError, ChainError, Handle, check, result, text
 from catenary.operand import DType, Operand, Role, Symbol, SymbolRange, dims_of, symbol
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 class Tensor:
     """A value of a chain: a parameter, a constant, or the result of an operation."""
 
-    __slots__ = ("chain", "labels", "rank", "value")
+    __slots__ = ("__weakref__", "chain", "labels", "rank", "value")
     __array_ufunc__ = None  # numpy numbers leave the operators to this class
 
     def __init__(self, chain: Chain, value: int, rank: int, labels: str | None = None):
@@ -66,6 +66,9 @@ class Tensor:
 
     def __neg__(self) -> Tensor:
         return elementwise("neg", self)
+
+    def __abs__(self) -> Tensor:
+        return elementwise("abs", self)
 
     def __add__(self, other: Tensor | float) -> Tensor:
         return elementwise("add", self, other)
@@ -93,6 +96,10 @@ class Tensor:
 
     def __pow__(self, exponent: int) -> Tensor:
         return elementwise("pow", self, attributes=[exponent])
+
+    def __reduce__(self):
+        # A copy would have a chain of its own, where the number may be another value's.
+        raise ArgumentTypeError(f"{self!r} is copied or pickled, and a value belongs to its chain: copy the chain")
 
     def __repr__(self) -> str:
         return f"<Tensor {self.value} of chain '{self.chain.name}', {self.rank} dimensions>"
@@ -256,7 +263,7 @@ class Chain:
 
         return default_engine().explain(self, target)
 
-    def reference(self, *arguments: Any, threads: int = 0, **named: Any) -> Any:
+    def reference(self, /, *arguments: Any, threads: int = 0, **named: Any) -> Any:
         """Evaluates the chain on the host in float64, rounding at casts and outputs only. Slow: for checks.
 
         Takes host arrays and floats as `Executable.__call__` does, and returns arrays of their kind.
@@ -266,7 +273,10 @@ class Chain:
         return run_reference(self, arguments, named, integer(threads, "threads", hi=INT32))
 
     def __str__(self) -> str:
-        return self.text
+        try:
+            return self.text
+        except ChainError:  # it is under construction
+            return repr(self)
 
     def __repr__(self) -> str:
         return f"<catenary.Chain '{self.name}'>"

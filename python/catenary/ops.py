@@ -66,6 +66,9 @@ def contract(
 def linear(x: Tensor, w: Tensor, bias: Tensor | None = None, name: str = "") -> Tensor:
     """A linear layer: x[..., k] times w[n, k], plus bias[n], is [..., n]."""
     instance(x, Tensor, "x")
+    # Before the product is added: a refused call leaves the chain as it is.
+    if bias is not None:
+        chain_of(x, instance(w, Tensor, "w"), bias)
     rows = "m" if x.rank == 2 else "abcdefgh"[: max(x.rank - 1, 0)]
     product = contract(f"{rows}k,nk->{rows}n", x, w, name=name)
     return product if bias is None else product + bias

@@ -290,7 +290,7 @@ ctn_status ctn_engine_compile(ctn_engine* engine, const ctn_chain* chain, const 
     }
     Expected<Target> found = find_target(target);
     if (!found) return found.takeError();
-    auto result = engine->engine.obtain(ordered(chain->chain), *found);
+    auto result = engine->engine.obtain(ordered(*chain), *found);
     if (!result) return result.takeError();
     *compiled = new ctn_compiled{std::move(*result)};
     return Error::success();
@@ -317,7 +317,7 @@ ctn_status ctn_engine_prepare(ctn_engine* engine, const ctn_chain* chain, int32_
       return error;
     }
     auto result =
-        engine->engine.prepare(ordered(chain->chain), device, static_cast<cuda::Stream>(stream));
+        engine->engine.prepare(ordered(*chain), device, static_cast<cuda::Stream>(stream));
     if (!result) return result.takeError();
     *executable = new ctn_executable{std::move(*result)};
     return Error::success();

@@ -20,6 +20,9 @@
 struct ctn_chain {
   catenary::Chain chain;
   std::vector<catenary::ValueInfo> info;
+  // Left out of the chain if nothing uses them: constants without a name of the caller, and values
+  // without one that a refused call was to use.
+  std::vector<catenary::ValueId> spare = {};
 };
 
 struct ctn_engine {
@@ -127,6 +130,7 @@ Error read_struct(const Struct* given, const char* argument, Struct& out,
 }
 
 // The chain with its parameters first, as verify() and print() need it. Keeps the order otherwise.
-Chain ordered(const Chain& chain);
+// Without spare values: `x + 1.0` adds a constant before its sum, which may be refused.
+Chain ordered(const ctn_chain& handle);
 
 }  // namespace catenary::c_api

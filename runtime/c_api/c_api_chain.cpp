@@ -64,11 +64,22 @@ Expected<TensorType> read_type(const Chain& chain, const ctn_parameter& given) {
   return type;
 }
 
+bool is_value(const Chain& chain, ValueId id) {
+  return id >= 0 && static_cast<size_t>(id) < chain.values.size();
+}
+
+// Whether an operation has the name that Chain::append gives where the caller gives none.
+bool is_unnamed(const Chain& chain, ValueId id) {
+  const Value& value = chain.values[static_cast<size_t>(id)];
+  return value.op != Op::kParameter && value.name == fmt::format("t{}", id);
+}
+
 // Runs `add`, which appends one value and returns its number, and undoes it if the value breaks a
-// rule or memory runs out.
+// rule or memory runs out. Its operands are spare then: a call of the user may be two of this one.
 template <typename Add>
 Error append(ctn_chain& chain, ctn_value* value, const Add& add) {
   const size_t before = chain.chain.values.size();
+  chain.spare.reserve(chain.spare.size() + 3);  // of the operands: no memory is needed below
   auto undo = llvm::make_scope_exit([&] {
     chain.chain.values.erase(chain.chain.values.begin() + static_cast<i64>(before),
                              chain.chain.values.end());
@@ -76,15 +87,48 @@ Error append(ctn_chain& chain, ctn_value* value, const Add& add) {
                      chain.info.end());
   });
   const ValueId id = add(chain.chain);
-  if (Error error = check_last_value(chain.chain, chain.info)) return error;
+  if (Error error = check_last_value(chain.chain, chain.info)) {
+    for (const Use& use : chain.chain.values.back().operands) {
+      const bool known = use.value < id && is_value(chain.chain, use.value);
+      if (known && is_unnamed(chain.chain, use.value)) chain.spare.push_back(use.value);
+    }
+    return error;
+  }
   undo.release();
   *value = id;
   return Error::success();
 }
 
+// By value: whether it is spare and nothing uses it. What only such values use is spare too.
+std::vector<bool> left_out(const ctn_chain& handle) {
+  const Chain& chain = handle.chain;
+  const size_t count = chain.values.size();
+  std::vector<bool> used(count), spare(count);
+  for (const ValueId id : handle.spare) spare[static_cast<size_t>(id)] = true;
+  for (const Output& output : chain.outputs) {
+    if (is_value(chain, output.value)) used[static_cast<size_t>(output.value)] = true;
+  }
+  // Uses come after definitions.
+  for (size_t i = count; i-- > 0;) {
+    spare[i] = spare[i] && !used[i];
+    for (const Use& use : chain.values[i].operands) {
+      if (!is_value(chain, use.value)) continue;
+      const auto operand = static_cast<size_t>(use.value);
+      if (!spare[i]) {
+        used[operand] = true;
+      } else if (is_unnamed(chain, use.value)) {
+        spare[operand] = true;
+      }
+    }
+  }
+  return spare;
+}
+
 }  // namespace
 
-Chain ordered(const Chain& chain) {
+Chain ordered(const ctn_chain& handle) {
+  const Chain& chain = handle.chain;
+  const std::vector<bool> spare = left_out(handle);
   const size_t count = chain.values.size();
   std::vector<ValueId> new_id(count);
   Chain result;
@@ -94,7 +138,7 @@ Chain ordered(const Chain& chain) {
   result.values.reserve(count);
   for (const bool parameters : {true, false}) {
     for (size_t i = 0; i < count; ++i) {
-      if ((chain.values[i].op == Op::kParameter) != parameters) continue;
+      if (spare[i] || (chain.values[i].op == Op::kParameter) != parameters) continue;
       new_id[i] = static_cast<ValueId>(result.values.size());
       result.values.push_back(chain.values[i]);
     }
@@ -147,7 +191,7 @@ ctn_status ctn_chain_print(const ctn_chain* chain, char** text) {
   return guarded([&]() -> Error {
     if (Error error = require(chain, "chain", text, "text")) return error;
     // print() relies on the rules of a chain.
-    Expected<VerifiedChain> verified = verify(ordered(chain->chain));
+    Expected<VerifiedChain> verified = verify(ordered(*chain));
     if (!verified) return verified.takeError();
     *text = copy_text(print(verified->chain()));
     return Error::success();
@@ -157,7 +201,7 @@ ctn_status ctn_chain_print(const ctn_chain* chain, char** text) {
 ctn_status ctn_chain_verify(const ctn_chain* chain) {
   return guarded([&]() -> Error {
     if (Error error = require(chain, "chain")) return error;
-    return verify(ordered(chain->chain)).takeError();
+    return verify(ordered(*chain)).takeError();
   });
 }
 
@@ -210,8 +254,13 @@ ctn_status ctn_chain_parameter(ctn_chain* chain, const ctn_parameter* parameter,
 ctn_status ctn_chain_constant(ctn_chain* chain, double number, const char* name, ctn_value* value) {
   return guarded([&]() -> Error {
     if (Error error = require(chain, "chain", value, "value")) return error;
-    return append(*chain, value,
-                  [&](Chain& to) { return to.constant(number, text_or_empty(name)); });
+    const std::string given = text_or_empty(name);
+    if (Error error =
+            append(*chain, value, [&](Chain& to) { return to.constant(number, given); })) {
+      return error;
+    }
+    if (given.empty()) chain->spare.push_back(*value);
+    return Error::success();
   });
 }
 

@@ -86,7 +86,7 @@ using namespace catenary::c_api;
 ctn_status ctn_chain_operands(const ctn_chain* chain, ctn_operands** operands) {
   return guarded([&]() -> Error {
     if (Error error = require(chain, "chain", operands, "operands")) return error;
-    Expected<VerifiedChain> verified = verify(ordered(chain->chain));
+    Expected<VerifiedChain> verified = verify(ordered(*chain));
     if (!verified) return verified.takeError();
     *operands = new ctn_operands(operands_of(*verified));
     return Error::success();
@@ -146,7 +146,7 @@ ctn_status ctn_operands_symbol(const ctn_operands* operands, const char** name, 
 ctn_status ctn_chain_digest(const ctn_chain* chain, char digest[65]) {
   return guarded([&]() -> Error {
     if (Error error = require(chain, "chain", digest, "digest")) return error;
-    Expected<VerifiedChain> verified = verify(ordered(chain->chain));
+    Expected<VerifiedChain> verified = verify(ordered(*chain));
     if (!verified) return verified.takeError();
     const std::string text = canonical_text(*verified);
     KernelKey key;
@@ -160,7 +160,7 @@ ctn_status ctn_chain_digest(const ctn_chain* chain, char digest[65]) {
 ctn_status ctn_chain_factors(const ctn_chain* chain, char** json) {
   return guarded([&]() -> Error {
     if (Error error = require(chain, "chain", json, "json")) return error;
-    Expected<VerifiedChain> verified = verify(ordered(chain->chain));
+    Expected<VerifiedChain> verified = verify(ordered(*chain));
     if (!verified) return verified.takeError();
     *json = copy_text(factors_text(find_factors(*verified)));
     return Error::success();
@@ -174,7 +174,7 @@ ctn_status ctn_chain_shard(const ctn_chain* chain, const int64_t* parts, size_t 
     if (num_parts > 0) {
       if (Error error = require(parts, "parts")) return error;
     }
-    Expected<VerifiedChain> verified = verify(ordered(chain->chain));
+    Expected<VerifiedChain> verified = verify(ordered(*chain));
     if (!verified) return verified.takeError();
     const std::vector<i64> numbers(parts, parts + num_parts);
     Expected<Chain> result = shard(*verified, numbers);
@@ -203,7 +203,7 @@ ctn_status ctn_engine_explain(ctn_engine* engine, const ctn_chain* chain, const 
     if (Error error = check_format(format)) return error;
     Expected<Target> found = find_target(target);
     if (!found) return found.takeError();
-    Expected<VerifiedChain> verified = verify(ordered(chain->chain));
+    Expected<VerifiedChain> verified = verify(ordered(*chain));
     if (!verified) return verified.takeError();
     Expected<Plan> plan = engine->engine.plan(*verified, *found);
     if (!plan) return plan.takeError();

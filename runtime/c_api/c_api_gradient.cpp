@@ -102,7 +102,7 @@ ctn_status ctn_chain_gradient(const ctn_chain* chain, const ctn_gradient_options
     if (Error error = require(chain, "chain", gradient, "gradient")) return error;
     Expected<GradientOptions> given = read_options(options);
     if (!given) return given.takeError();
-    Expected<VerifiedChain> verified = verify(ordered(chain->chain));
+    Expected<VerifiedChain> verified = verify(ordered(*chain));
     if (!verified) return verified.takeError();
     Expected<Gradient> made = make_gradient(*verified, *given);
     if (!made) return made.takeError();

@@ -170,7 +170,7 @@ ctn_status ctn_pack_find(const ctn_pack* pack, const ctn_chain* chain, const cha
     if (!found) return found.takeError();
     Expected<bool> simulated = cuda::simulator_chosen();
     if (!simulated) return simulated.takeError();
-    Expected<VerifiedChain> verified = verify(ordered(chain->chain));
+    Expected<VerifiedChain> verified = verify(ordered(*chain));
     if (!verified) return verified.takeError();
     const ChainRequest request =
         make_request(std::move(*verified), std::move(*found), *simulated, {});

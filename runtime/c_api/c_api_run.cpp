@@ -162,7 +162,7 @@ ctn_status ctn_reference_run(const ctn_chain* chain, const ctn_reference_args* a
     ctn_reference_args given{};
     if (Error error = require(chain, "chain")) return error;
     if (Error error = read_struct(args, "args", given)) return error;
-    Expected<VerifiedChain> verified = verify(ordered(chain->chain));
+    Expected<VerifiedChain> verified = verify(ordered(*chain));
     if (!verified) return verified.takeError();
     return run_reference(*verified, given);
   });

@@ -4,6 +4,7 @@
 import copy
 import pickle
 import re
+import weakref
 
 import pytest
 from conftest import make_linear
@@ -303,6 +304,54 @@ def test_a_parse_error_has_its_place_and_survives_pickling():
     error = pickle.loads(pickle.dumps(caught.value))
     assert (error.line, error.column, error.code, type(error)) == (2, 11, "parse", ctn.ParseError)
     assert isinstance(error, ValueError)
+
+
+def test_a_refused_operation_leaves_the_chain_as_it_is():
+    chain = ctn.Chain("layer")
+    x, w = chain.input("x", "f32", (4, 8)), chain.weight("w", "f32", (16, 8))
+    other = ctn.Chain("other").input("b", "f32", (16,))
+    for call in (
+        lambda: ctn.add(x, 1.0, name="a b"),
+        lambda: ctn.select(3.0, x, w),
+        lambda: 2.0 * (x @ "m"),
+        lambda: ctn.linear(x, w, other),
+        lambda: ctn.linear(x, w, "b"),
+        lambda: ctn.linear(x, w, x),
+        lambda: ctn.silu(ctn.linear(x, w) * 2.0) + x,
+    ):
+        with pytest.raises(ctn.Error):
+            call()
+    chain.output(ctn.linear(x, w) * 3.0, "f32")
+    chain.verify()
+    assert chain.text.count("constant") == 1 and chain.text.count("contract") == 1
+    assert ctn.Chain.parse(chain.text).digest == chain.digest
+    chain.constant(2.0, name="two")
+    with pytest.raises(ctn.ChainError, match="value 'two' reaches no output"):
+        chain.verify()
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_value_is_not_copied(copied):
+    chain = ctn.Chain("half")
+    x = chain.input("x", "f32", (2,))
+    for value in (x, [x], {"x": x}) if copied is not copy.copy else (x,):
+        with pytest.raises(ctn.ArgumentTypeError, match="a value belongs to its chain: copy the chain"):
+            copied(value)
+    assert weakref.ref(x)() is x
+
+
+def test_the_absolute_value():
+    chain = ctn.Chain("c")
+    x = chain.input("x", "f32", (2,))
+    chain.output(abs(x), "f32")
+    assert "abs(x)" in chain.text
+
+
+def test_an_unfinished_chain_is_printed():
+    chain = ctn.Chain("half")
+    chain.input("x", "f32", (2,))
+    assert str(chain) == f"{chain}" == repr(chain) == "<catenary.Chain 'half'>"
+    assert str(make_linear()) == make_linear().text
 
 
 def test_an_unfinished_chain_has_no_text():

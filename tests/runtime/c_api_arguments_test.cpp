@@ -105,6 +105,37 @@ TEST_CASE("numbers outside their ranges are refused") {
   }
 }
 
+TEST_CASE("a refused operation leaves the chain as it is") {
+  ctn::Chain c("c");
+  ctn::Chain other("other");
+  const auto x = c.input("x", ctn::f32, {4, 8});
+  CHECK_THROWS_AS(x.labeled("m") + 1.0, ctn::Error);
+  CHECK_THROWS_AS(2.0 * x.labeled("mnk"), ctn::Error);
+  CHECK_THROWS_AS(ctn::linear(x, x, other.input("b", ctn::f32, {4})), std::invalid_argument);
+  const auto w = c.input("w", ctn::f32, {16, 8}), b = c.input("b", ctn::f32, {3});
+  CHECK_THROWS_AS(ctn::linear(x, w, b), ctn::Error);
+  CHECK_THROWS_AS(ctn::silu(ctn::linear(x, w) * 2.0) + b, ctn::Error);
+  const auto kept = ctn::linear(x, w);
+  CHECK_THROWS_AS(kept + b, ctn::Error);
+  c.output(kept + ctn::sum("n->", b), ctn::f32);
+  const auto half = c.constant(0.5);
+  c.output(ctn::relu(x) * half, ctn::f32);
+  c.verify();
+  const std::string text = c.text();
+  CHECK(text.find("constant") == text.rfind("constant"));
+  CHECK(text.find("contract") == text.rfind("contract"));
+  CHECK(has(text, "constant(0.5)"));
+  CHECK(ctn::Chain::parse(text).text() == text);
+  // What has a name is a mistake.
+  c.constant(3.0, "three");
+  CHECK_THROWS_WITH_AS(c.verify(), "value 'three' reaches no output: return it or remove it",
+                       ctn::Error);
+  CHECK_THROWS_WITH_AS(ctn::Chain::parse("chain c(input x: f32[4]) { t1 = constant(2) y = relu(x) "
+                                         "return y: f32 }")
+                           .verify(),
+                       "value 't1' reaches no output: return it or remove it", ctn::Error);
+}
+
 TEST_CASE("constants that float32 does not hold are refused") {
   for (const double number :
        {1e39, -1e300, 1e-60, -4e-46, std::nan(""), std::numeric_limits<double>::infinity()}) {
