@@ -160,7 +160,8 @@ def package_folders() -> list[Path]:
 
 def wheel_folders() -> list[Path]:
     """The folders of this Python environment that have NVIDIA's wheels."""
-    return [Path(folder) for folder in sys.path if (Path(folder) / "nvidia").is_dir()]
+    # Not Path.is_dir, which raises for a folder that this user may not search.
+    return [Path(folder) for folder in sys.path if os.path.isdir(os.path.join(folder, "nvidia"))]
 
 
 def library_path() -> Path:
@@ -173,8 +174,8 @@ def library_path() -> Path:
     if not chosen:
         places.append(Path(__file__).resolve().parents[2] / "build")
     for place in places:
-        path = place / NAME if place.is_dir() else place
-        if path.is_file():
+        path = place / NAME if os.path.isdir(place) else place
+        if os.path.isfile(path):
             return path
     raise ImportError(
         f"{NAME} is not in {' or '.join(map(str, places))}: install the package with `pip install .`, "
@@ -186,7 +187,12 @@ def _load() -> ctypes.CDLL:
     if sys.maxsize < 2**32 or sys.platform != "linux":
         raise ImportError(f"catenary runs on 64-bit Linux, not on {sys.platform}")
     path = library_path()
-    library = ctypes.CDLL(str(path))
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ImportError(
+            f"{path} cannot be loaded ({error}): set CATENARY_LIBRARY to {NAME} or its folder, or leave it unset"
+        ) from None
     for name, types in FUNCTIONS.items():
         try:
             function = getattr(library, name)

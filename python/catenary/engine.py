@@ -20,7 +20,7 @@ from catenary.arguments import INT32, encode, file_path, flag, instance, integer
 from catenary.chain import Chain
 from catenary.compiled import Compiled, Plan, make_plan
 from catenary.device import device_count, is_simulator, use_simulator
-from catenary.errors import ArgumentError, ArgumentTypeError, Handle, check, text
+from catenary.errors import ArgumentError, ArgumentTypeError, Handle, check, copied, text
 from catenary.executable import Executable, stream_pointer
 from catenary.pack import Pack
 
@@ -108,7 +108,7 @@ class Engine:
             algebraic_norms=flag(algebraic_norms, "algebraic_norms"),
             nvrtc_build=encode(nvrtc_build),
             trace_file=file_path(trace_file, "trace_file"),
-            jit=_choice("jit", "off" if flag(strict, "strict") else jit, _JIT),
+            jit=_jit(jit, flag(strict, "strict")),
             helper=_choice("helper", helper, _HELPER),
             helper_program=file_path(helper_program, "helper_program"),
             helper_memory_bytes=integer(helper_memory_bytes, "helper_memory_bytes"),
@@ -122,7 +122,8 @@ class Engine:
         self._prepared: dict[tuple[str, int], Executable] = {}
         self._lock = threading.Lock()
         # A wrong option or pack is an error of this call.
-        self._simulated = device == "sim" or (device is None and is_simulator())
+        self._wants_simulator = device == "sim" or (device is None and is_simulator() and not _went_on)
+        self._simulated = self._wants_simulator or (device is None and is_simulator())
         self._handle(_SIMULATOR if self._simulated else _CUDA)
 
     @property
@@ -133,12 +134,13 @@ class Engine:
     def compile(self, chain: Chain, target: str | None = None) -> Compiled:
         """Machine code for a GPU ("h200") or an architecture ("sm_80"); needs no GPU. None: for this device.
 
-        With device="sim" the machine code is the simulator's. Raises CompileError, UnsupportedError, PackError.
+        Where the simulator was asked for, by device="sim" or for the process, the machine code is the simulator's.
+        Raises CompileError, UnsupportedError, PackError.
         """
         if target is None:
             return self.prepare(chain).compiled
         instance(chain, Chain, "the chain")
-        handle = self._handle(_SIMULATOR if self._simulated else _CUDA)
+        handle = self._handle(_SIMULATOR if self._wants_simulator else _CUDA)
         return Compiled(lib.ctn_engine_compile, handle.pointer, chain._handle.pointer, encode(target))
 
     def explain(self, chain: Chain, target: str = "h200") -> Plan:
@@ -185,9 +187,10 @@ class Engine:
         """From now on the pack is asked before a chain is compiled; a higher priority is asked first."""
         opened, priority = pack if isinstance(pack, Pack) else Pack(pack), integer(priority, "priority", hi=INT32)
         with self._lock:
-            for handle in self._handles.values():
-                check(lib.ctn_engine_add_pack(handle.pointer, opened._handle.pointer, priority))
             self._packs.append((opened, priority))
+            handles = list(self._handles.values())
+        for handle in handles:
+            check(lib.ctn_engine_add_pack(handle.pointer, opened._handle.pointer, priority))
 
     @property
     def missed(self) -> str:
@@ -201,6 +204,7 @@ class Engine:
 
     def _choose_device(self) -> bool:
         """Whether the simulator is the device; opens the driver, or goes on without a GPU where that is allowed."""
+        global _went_on
         if self._simulated:
             if not is_simulator():
                 use_simulator()
@@ -214,6 +218,7 @@ class Engine:
             self._simulated = True
         elif self._device is None and os.environ.get("CATENARY_DEVICE") != "cuda" and device_count() == 0:
             logger.info("no GPU: the simulator is the device of this process")
+            _went_on = True
             use_simulator()
             self._simulated = True
         return self._simulated
@@ -224,18 +229,27 @@ class Engine:
             return list(self._handles.values())
 
     def _handle(self, backend: int) -> Handle:
-        with self._lock:
-            handle = self._handles.get(backend)
-            if handle is None:
-                if backend == _CUDA and not os.environ.get("CATENARY_NVRTC"):
-                    find_nvrtc()
-                options = _native.EngineOptions(**self._options, backend=backend)
-                handle = Handle(lib.ctn_engine_destroy, lib.ctn_engine_create, ctypes.byref(options))
-                handle.keeps = self._warn
-                for pack, priority in self._packs:
-                    check(lib.ctn_engine_add_pack(handle.pointer, pack._handle.pointer, priority))
-                self._handles[backend] = handle
-            return handle
+        found = self._handles.get(backend)
+        if found is not None:
+            return found
+        # Without the lock: the library logs, and the function that gets the line may use this engine.
+        if backend == _CUDA and not os.environ.get("CATENARY_NVRTC"):
+            find_nvrtc()
+        options = _native.EngineOptions(**self._options, backend=backend)
+        made = Handle(lib.ctn_engine_destroy, lib.ctn_engine_create, ctypes.byref(options))
+        made.keeps = self._warn
+        added = 0
+        while True:
+            with self._lock:
+                if backend in self._handles or added == len(self._packs):
+                    return self._handles.setdefault(backend, made)
+                packs = self._packs[added:]
+            for pack, priority in packs:
+                check(lib.ctn_engine_add_pack(made.pointer, pack._handle.pointer, priority))
+            added += len(packs)
+
+    def __reduce__(self):
+        raise copied()
 
 
 def _device_number(device: str | int | None) -> int | None:
@@ -268,6 +282,15 @@ def _choice(name: str, value: Any, choices: dict[Any, int]) -> int:
     return choices[value]
 
 
+def _jit(jit: Any, strict: bool) -> int:
+    mode = _choice("jit", jit, _JIT)
+    if strict and mode not in (_JIT[None], _JIT["off"]):
+        raise ArgumentError(f"strict is True, which is jit='off', and jit is {shown(jit)}: leave one of them out")
+    return _JIT["off"] if strict else mode
+
+
+# Whether an engine took the simulator because there is no GPU, and not because the caller asked for it.
+_went_on = False
 _default: Engine | None = None
 _default_lock = threading.Lock()
 
@@ -275,10 +298,12 @@ _default_lock = threading.Lock()
 def default_engine() -> Engine:
     """The engine of calls that name none, with all defaults."""
     global _default
-    with _default_lock:
-        if _default is None:
-            _default = Engine()
-        return _default
+    if _default is None:
+        made = Engine()  # without the lock, as in Engine._handle
+        with _default_lock:
+            if _default is None:
+                _default = made
+    return _default
 
 
 @functools.cache
@@ -289,7 +314,7 @@ def find_nvrtc() -> None:
     """
     folders = _native.wheel_folders()
     for folder in folders:
-        check(lib.ctn_nvrtc_add_folder(encode(str(folder))))
+        check(lib.ctn_nvrtc_add_folder(file_path(folder, "a folder of sys.path")))
     if any(next(folder.glob("nvidia/*/lib/libnvrtc.so.*"), None) for folder in folders):
         return
     with contextlib.suppress(ImportError):
@@ -325,6 +350,11 @@ def set_log(callback: Callable[[str, str], None] | None = None, level: str = "in
     """
     global _log_target, _log_is_sent
     number = _choice("level", level, _LEVELS)
+    if callback is not None and not callable(callback):
+        raise ArgumentTypeError(
+            f"callback is {shown(callback)}: pass a function that takes a level and a line, or a level by name, as in "
+            "set_log(level='info')"
+        )
     _log_target, _log_is_sent = callback, True
     check(lib.ctn_set_log(_log, None, number))  # on return the one before is not called again
 

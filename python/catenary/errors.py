@@ -134,6 +134,14 @@ def text(function, *arguments) -> str:
         _native.lib.ctn_string_free(pointer)
 
 
+def copied() -> ArgumentTypeError:
+    """The error of a copy of what owns a handle, a shallow one too: `__reduce__` of its class raises it."""
+    return ArgumentTypeError(
+        "an object that owns a handle of the library is copied or pickled, and a handle has one owner in one process: "
+        "share the object, or copy its chain, text or numpy array"
+    )
+
+
 class Handle:
     """Owns a handle of the C ABI and destroys it when it is collected.
 
@@ -152,10 +160,7 @@ class Handle:
 
     def __reduce__(self):
         # Without it, a copy would destroy the same handle a second time.
-        raise ArgumentTypeError(
-            "an object that owns a handle of the library is copied or pickled, and a handle has one owner in one "
-            "process: share the object, or copy its chain, text or numpy array"
-        )
+        raise copied()
 
     def __del__(self):
         if getattr(self, "pointer", None) is not None:  # not after a failed __new__

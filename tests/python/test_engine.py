@@ -4,6 +4,7 @@
 import gc
 import inspect
 import json
+import threading
 import weakref
 
 import pytest
@@ -49,6 +50,8 @@ def test_kernels_have_source_and_code(engine):
         ({"device": "gpu"}, "device is 'gpu': use 'cuda'"),
         ({"cache": "on"}, "cache is 'on': use one of 'rw', 'ro', 'off'"),
         ({"jit": "never"}, "jit is 'never'"),
+        ({"jit": "bogus", "strict": True}, "jit is 'bogus'"),
+        ({"jit": "auto", "strict": True}, "strict is True, which is jit='off', and jit is 'auto': leave one of them"),
         ({"helper": "yes"}, "helper is 'yes'"),
         ({"split_k": 17}, "split_k is 17"),
         ({"helper_seconds": -1}, "helper_seconds is -1"),
@@ -275,6 +278,78 @@ except ctn.ArgumentError as error:
     )
     code_line, sentence = run_python(code, CATENARY_DEVICE="").splitlines()
     assert code_line == "driver_missing" and "the simulator is the device of this process" in sentence
+
+
+def test_a_log_function_that_uses_the_default_engine():
+    code = """
+import faulthandler
+faulthandler.dump_traceback_later(60, exit=True)
+import catenary as ctn
+chain = ctn.Chain.parse('chain c(input x: f32[4]) { y = relu(x) return y: f32 }')
+plans = []
+ctn.set_log(lambda level, line: plans.append(chain.explain()), "debug")
+plans.append(chain.explain())
+engine = ctn.Engine()
+ctn.set_log(lambda level, line: plans.append(engine.explain(chain)), "debug")
+engine.prepare(chain)
+for backend in (1, 2):
+    engine._handle(backend)
+print(len(set(plans)), ctn.default_engine() is ctn.default_engine())
+"""
+    assert run_python(code).split() == ["1", "True"]
+
+
+def test_packs_that_are_added_while_a_handle_is_made(monkeypatch, tmp_path, engine):
+    chain = make_linear(n=72)
+    engine.prepare(chain).compiled.save(tmp_path / "one.pack")
+    strict = ctn.Engine(strict=True, packs=[tmp_path / "one.pack"])
+    made = []
+
+    def create(*arguments, plain=lib.ctn_engine_create):
+        if not made:
+            made.append(threading.Thread(target=strict.add_pack, args=(tmp_path / "one.pack",), daemon=True))
+            made[0].start()
+            made[0].join(20)
+            assert not made[0].is_alive()
+        return plain(*arguments)
+
+    strict._handles.clear()
+    monkeypatch.setattr(lib, "ctn_engine_create", create)
+    added = []
+
+    def add(*arguments, plain=lib.ctn_engine_add_pack):
+        added.append(arguments)
+        return plain(*arguments)
+
+    monkeypatch.setattr(lib, "ctn_engine_add_pack", add)
+    assert strict.prepare(chain).kernels and len(strict._packs) == len(added) == 2
+
+
+def test_what_is_no_function_of_the_log():
+    with pytest.raises(ctn.ArgumentTypeError, match="callback is 'info': pass a function .*, or a level by name"):
+        ctn.set_log("info")
+
+
+@pytest.mark.skipif(not ctn.is_simulator() and ctn.device_count() > 0, reason="there is a GPU")
+def test_machine_code_for_gpus_after_the_process_went_on_without_one():
+    code = (
+        NO_GPU
+        + """
+def arch(engine):
+    try:
+        return engine.compile(chain, 'sm_90a').kernels[0].arch
+    except ctn.CompileError as error:
+        return error.code
+engine = ctn.Engine(cache='off'); engine.prepare(chain)
+engines = [engine, ctn.Engine(cache='off'), ctn.Engine(device='sim')]
+print(engine.compile(chain).kernels[0].arch, *map(arch, engines))
+"""
+    )
+    host, *gpu, asked = run_python(code, CATENARY_DEVICE="").split()
+    assert host == asked == "host:sm_90a" and set(gpu) <= {"sm_90a", "nvrtc_missing"}
+    for line in ("", "ctn.use_simulator();"):
+        found = run_python(code.replace("engine = ", line + "engine = "), CATENARY_DEVICE="" if line else "sim").split()
+        assert set(found) == {"host:sm_90a"}
 
 
 def test_machine_code_for_gpus_needs_none():

@@ -130,6 +130,47 @@ def test_a_library_that_is_not_there():
     assert "ImportError: libcatenary.so is not in /nonexistent" in done.stderr
 
 
+def test_a_library_that_is_none(tmp_path):
+    file = tmp_path / "libcatenary.so"
+    file.write_text("text")
+    for place in (file, tmp_path):
+        done = subprocess.run(
+            [sys.executable, "-c", "import catenary"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "CATENARY_LIBRARY": str(place)},
+        )
+        assert f"ImportError: {file} cannot be loaded (" in done.stderr and "leave it unset" in done.stderr
+
+
+def test_folders_of_python_that_are_not_the_package_s(tmp_path):
+    """One that cannot be searched, and one whose name is not UTF-8."""
+    closed, odd = tmp_path / "closed", os.fsencode(tmp_path) + b"/\xff"
+    (closed / "below").mkdir(parents=True)
+    os.makedirs(odd + b"/nvidia/cu/lib")
+    path = os.pathsep.join([str(closed / "below"), os.fsdecode(odd), os.environ.get("PYTHONPATH", "")])
+    # Root may search every folder, so this refuses as the system does for other users.
+    code = """
+import errno, os, pathlib
+def stat(path, *rest, plain=os.stat, **more):
+    if "closed" in os.fspath(path): raise PermissionError(errno.EACCES, "Permission denied", path)
+    return plain(path, *rest, **more)
+os.stat = stat
+pathlib.Path.stat = lambda path, **more: stat(os.fspath(path), **more)
+import catenary as ctn
+from catenary.__main__ import wheel_folders
+from catenary.engine import find_nvrtc
+find_nvrtc()
+print(ctn.Engine().device, sum(os.fsencode(folder).endswith(b"/\\xff") for folder in wheel_folders()))
+"""
+    environment = dict(PYTHONPATH=path, CATENARY_NVRTC="", CATENARY_DEVICE="sim")
+    assert run_python(code, **environment).split() == ["sim", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "catenary", "--version"], env={**os.environ, **environment}, capture_output=True
+    )
+    assert done.returncode == 0
+
+
 def test_the_readme_s_lines_run(root):
     blocks = re.findall(r"```python\n(.*?)```", (root / "README.md").read_text(), re.S)
     assert blocks
