@@ -146,12 +146,12 @@ def optional(name: str | None) -> bytes | None:
     return None if name is None or (isinstance(name, str) and not name) else encode(name)
 
 
-def file_path(value: Any, who: str) -> bytes:
-    """The path of a file or folder for the C ABI."""
+def file_path(value: Any, who: str, wanted: str = "a path") -> bytes:
+    """The path of a file or folder for the C ABI. `wanted`: what the error says to pass."""
     try:
         data = os.fsencode(value)
     except (TypeError, ValueError):
-        raise wrong_kind(who, value, "a path") from None
+        raise wrong_kind(who, value, wanted) from None
     if 0 in data:
         raise ArgumentError(f"{who} is {shown(value)}, which contains a zero byte: remove it")
     return data

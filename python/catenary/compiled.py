@@ -15,7 +15,7 @@ from catenary import _native
 from catenary._native import JSON, TEXT, lib
 from catenary.arguments import encode, file_path
 from catenary.chain import Chain
-from catenary.errors import Handle, UnsupportedError, check, result, text
+from catenary.errors import Handle, UnsupportedError, check, copied, result, text
 
 
 class Plan(str):
@@ -115,6 +115,9 @@ class Compiled:
         """What `save` wrote. PackError: the file is damaged or has another SHA-256."""
         options = _native.PackOptions(expected_sha256=encode(expected_sha256) or None)
         return cls(lib.ctn_compiled_open, file_path(path, "path"), ctypes.byref(options))
+
+    def __reduce__(self):
+        raise copied()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes it as a pack of one entry."""

@@ -15,7 +15,7 @@ from typing import Any
 from catenary import dlpack
 from catenary._native import lib
 from catenary.arguments import INT32, INT64, counted, integer, integers, shown
-from catenary.errors import ArgumentError, DeviceError, Handle, check, result
+from catenary.errors import ArgumentError, DeviceError, Handle, check, copied, result
 from catenary.operand import DType
 
 
@@ -57,6 +57,9 @@ class Stream:
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return 0, self.pointer
+
+    def __reduce__(self):
+        raise copied()
 
 
 LEGACY_STREAM = 1  # CU_STREAM_LEGACY, the same as null
@@ -237,6 +240,9 @@ class Array:
             raise ArgumentError(
                 "the array is in the simulator's memory, which other libraries cannot read: use numpy()"
             )
+
+    def __reduce__(self):
+        raise copied()
 
     def __repr__(self) -> str:
         return f"<catenary.Array {self.dtype}{list(self.shape)} on device {self.device}>"

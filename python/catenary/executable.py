@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import operator
 import sys
 import threading
 import weakref
@@ -14,7 +15,7 @@ from typing import Any, ClassVar
 
 from catenary import _native
 from catenary._native import lib
-from catenary.arguments import flag, integer
+from catenary.arguments import flag, integer, shown
 from catenary.arrays import ANY_DEVICE, View, empty, view
 from catenary.chain import Chain
 from catenary.compiled import Compiled, Kernel, Plan
@@ -31,7 +32,7 @@ from catenary.device import (
     stream_key,
     this_thread,
 )
-from catenary.errors import ArgumentError, ArgumentTypeError, Handle, check, result
+from catenary.errors import ArgumentError, ArgumentTypeError, Handle, check, copied, result
 from catenary.operand import Operand
 from catenary.signature import Signature
 
@@ -72,6 +73,7 @@ class Executable:
 
     def __call__(
         self,
+        /,
         *arguments: Any,
         out: Any = None,
         stream: Any = None,
@@ -97,14 +99,10 @@ class Executable:
 
         Returns the output, or a tuple of several. Raises ArgumentError before anything is launched.
         """
+        allow_pdl, disable_pdl = flag(allow_pdl, "allow_pdl"), flag(disable_pdl, "disable_pdl")
         tensors, scalars = self._signature.bind(arguments, named)
         call = _Call(self, tensors, self._signature.given_outputs(out), stream)
-        try:
-            return call.run(scalars, workspace, allow_pdl, disable_pdl)
-        except TypeError:  # ctypes, before anything is launched
-            flag(allow_pdl, "allow_pdl")
-            flag(disable_pdl, "disable_pdl")
-            raise
+        return call.run(scalars, workspace, allow_pdl, disable_pdl)
 
     def launch(
         self,
@@ -123,9 +121,11 @@ class Executable:
         """
         self._keep()
         size = integer(symbol, "symbol")
+        flags = flag(allow_pdl, "allow_pdl"), flag(disable_pdl, "disable_pdl")
         try:
-            self._launch(stream, tensors, scalars, size, workspace, allow_pdl, disable_pdl)
-        except TypeError as error:  # ctypes, before anything is launched
+            stream, workspace, *tensors = map(_address, (stream, workspace, *tensors))
+            self._launch(stream, tensors, scalars, size, workspace, *flags)
+        except TypeError as error:  # before anything is launched
             raise ArgumentTypeError(f"a launch takes addresses as int and scalars as float: {error}") from None
 
     def _workspace(self, stream: int) -> _Workspace:
@@ -163,6 +163,9 @@ class Executable:
             disable_pdl=disable_pdl,
         )
         check(lib.ctn_executable_launch(self._handle.pointer, ctypes.byref(args)))
+
+    def __reduce__(self):
+        raise copied()
 
     def __repr__(self) -> str:
         return f"<catenary.Executable '{self._signature.name}' on device {self.device}>"
@@ -424,10 +427,27 @@ def own_stream(device: int) -> Stream:
     return found
 
 
+def _address(value: Any) -> int:
+    """An address for ctypes, which would drop its upper bits; None is null."""
+    if value is None:
+        return 0
+    if isinstance(value, bool):
+        raise TypeError(f"{value} is a bool")
+    number = operator.index(value)
+    if not 0 <= number <= _LAST_ADDRESS:
+        raise ArgumentError(f"an address is {shown(number)}: pass an integer from 0 to {_LAST_ADDRESS}")
+    return number
+
+
+_LAST_ADDRESS = 2**64 - 1
+
+
 def stream_pointer(stream: Any) -> int | None:
     """The CUstream of a pointer or of a stream of torch, cupy, CUDA's bindings or this library."""
-    if stream is None or isinstance(stream, int):
-        return stream
+    if stream is None:
+        return None
+    if hasattr(stream, "__index__"):
+        return integer(stream, "stream", 0, _LAST_ADDRESS)
     for attribute in ("cuda_stream", "ptr"):
         found = getattr(stream, attribute, None)
         if isinstance(found, int):

@@ -15,7 +15,7 @@ from catenary._native import JSON, lib
 from catenary.arguments import encode, file_path, flag, instance, integer, shown
 from catenary.chain import Chain
 from catenary.compiled import Compiled
-from catenary.errors import Handle, check, result, text
+from catenary.errors import Handle, check, copied, result, text
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,13 @@ class Pack:
             )
         )
         if isinstance(source, bytes):
-            # The bytes must stay as they are while anything of the pack is in use: they are never freed.
-            _memory.append(source)
             address = ctypes.cast(ctypes.c_char_p(source), ctypes.c_void_p)
             self._handle = Handle(lib.ctn_pack_close, lib.ctn_pack_open_memory, address, len(source), options)
+            # The bytes must stay as they are while anything of the pack is in use: they are never freed.
+            _memory.append(source)
         else:
-            self._handle = Handle(lib.ctn_pack_close, lib.ctn_pack_open, file_path(source, "source"), options)
+            path = file_path(source, "source", "a path or bytes")
+            self._handle = Handle(lib.ctn_pack_close, lib.ctn_pack_open, path, options)
 
     @property
     def info(self) -> dict[str, Any]:
@@ -73,9 +74,10 @@ class Pack:
         return result(ctypes.c_size_t, lib.ctn_pack_entry_count, self._handle.pointer)
 
     def __getitem__(self, index: int) -> PackEntry:
-        index = integer(index, "index")
-        if not 0 <= index < len(self):
-            raise IndexError(f"index is {shown(index)}, and the pack has {len(self)} entries")
+        index, count = integer(index, "index"), len(self)
+        if not -count <= index < count:
+            raise IndexError(f"index is {shown(index)}, and the pack has {count} entries")
+        index %= count
         facts = _native.PackEntryInfo()
         check(lib.ctn_pack_entry(self._handle.pointer, index, ctypes.byref(facts)))
         return PackEntry(
@@ -89,6 +91,9 @@ class Pack:
             facts.num_kernels,
             facts.code_bytes,
         )
+
+    def __reduce__(self):
+        raise copied()
 
     def __iter__(self) -> Iterator[PackEntry]:
         return (self[index] for index in range(len(self)))
@@ -111,6 +116,9 @@ class PackWriter:
             without_explain=flag(without_explain, "without_explain"), with_sources=flag(with_sources, "with_sources")
         )
         self._handle = Handle(lib.ctn_pack_writer_destroy, lib.ctn_pack_writer_create, ctypes.byref(options))
+
+    def __reduce__(self):
+        raise copied()
 
     def add(self, compiled: Compiled) -> None:
         """A second entry for one chain, set of options, architecture and GPU is left out."""

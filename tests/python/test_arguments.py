@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from conftest import make_linear
+from conftest import data, make_linear
 
 import catenary as ctn
 
@@ -82,6 +82,60 @@ def test_what_a_launch_on_addresses_does_not_take(engine):
             layer.launch(*wrong)
     with pytest.raises(ctn.ArgumentError, match="device is 4294967296: pass an integer from 0 to 2147483647"):
         engine.prepare(make_linear(), device=2**32)
+
+
+def test_integers_and_flags_of_numpy_in_a_launch(engine):
+    chain = make_linear()
+    layer = engine.prepare(chain)
+    arrays = data(chain)
+    y = layer(*arrays)
+    for value in (np.True_, np.False_, 1, 0):
+        np.testing.assert_array_equal(layer(*arrays, allow_pdl=value, disable_pdl=value), y)
+    device, out = [ctn.Array.of(a) for a in arrays], ctn.Array("f32", (16, 32))
+    addresses = [np.int64(a.address) for a in (*device, out)]
+    layer.launch(np.int64(0), addresses, symbol=np.int32(0), workspace=np.uint64(0), allow_pdl=np.False_)
+    np.testing.assert_array_equal(out.numpy(), y)
+    stream = ctn.Stream()
+    np.testing.assert_array_equal(layer(*arrays, stream=np.int64(stream.pointer)), y)
+    for flags in ({"allow_pdl": "no"}, {"disable_pdl": 2}):
+        for call, given in ((layer, arrays), (layer.launch, (0, [0] * 4))):
+            with pytest.raises(ctn.ArgumentError, match="_pdl is .*: pass True or False"):
+                call(*given, **flags)
+
+
+@pytest.mark.parametrize("stream", [2**70, 2**64, -1, True, np.True_, 0.0])
+def test_what_is_no_stream(engine, stream):
+    layer = engine.prepare(make_linear())
+    with pytest.raises(ctn.ArgumentError, match="stream is"):
+        layer(*data(make_linear()), stream=stream)
+    for call in (lambda: layer.launch(stream, [0] * 4), lambda: layer.launch(0, [stream] * 4)):
+        with pytest.raises(ctn.ArgumentError, match="an address is .*: pass an integer from 0|addresses as int"):
+            call()
+
+
+def test_parameters_with_names_of_python_s_arguments(engine):
+    chain = ctn.Chain("names")
+    values = [chain.input(name, ctn.f32, (4,)) for name in ("self", "chain", "out", "threads")]
+    chain.output(values[0] - values[1] * values[2] + values[3], ctn.f32)
+    one, two, three, four = (np.full(4, n, np.float32) for n in (1, 2, 3, 4))
+    layer = engine.prepare(chain)
+    assert (layer(one, two, three, four) == -1).all() and (chain.reference(one, two, three, four) == -1).all()
+    plain = ctn.Chain("names")
+    plain.output(plain.input("self", ctn.f32, (4,)) - plain.input("chain", ctn.f32, (4,)), ctn.f32)
+    for call in (engine.prepare(plain), plain.reference):
+        assert (call(self=one, chain=two) == -1).all()
+
+
+def test_bytes_of_no_pack_are_not_kept():
+    from catenary.pack import _memory
+
+    before = len(_memory)
+    with pytest.raises(ctn.Error):
+        ctn.Pack(bytes(1 << 12))
+    assert len(_memory) == before
+    for source in (bytearray(8), memoryview(bytes(8))):
+        with pytest.raises(ctn.ArgumentError, match="source is .*: pass a path or bytes"):
+            ctn.Pack(source)
 
 
 # Calls with one argument of a wrong type, by what the error says of it.
@@ -200,7 +254,9 @@ def test_a_pack_s_index(tmp_path):
     writer.add(ctn.default_engine().prepare(make_linear()).compiled)
     writer.finish(tmp_path / "p")
     pack = ctn.Pack(tmp_path / "p")
-    assert pack[np.int64(0)] == pack[0] and len(list(pack)) == 1
+    assert pack[np.int64(0)] == pack[0] == pack[-1] and len(list(pack)) == 1
+    with pytest.raises(IndexError, match="index is -2, and the pack has 1 entries"):
+        pack[-2]
     for call in (pack.__getitem__, pack.compiled):
         with pytest.raises(ctn.ArgumentError, match="index is '0', of type str: pass an integer"):
             call("0")

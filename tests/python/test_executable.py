@@ -141,7 +141,7 @@ def test_what_is_no_scalar(engine):
             assert "\n" not in str(caught.value) and len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, pickle.dumps], ids=["deepcopy", "pickle"])
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps], ids=["copy", "deepcopy", "pickle"])
 def test_handles_are_not_copied(engine, copied, capfd):
     """A copy would destroy the same handle a second time."""
     layer = engine.prepare(make_scaled())
