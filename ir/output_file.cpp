@@ -13,6 +13,7 @@
 #include "ir/file_limit.h"
 #include "ir/names.h"
 #include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
 namespace catenary {
@@ -62,6 +63,16 @@ void copy_attributes(int file, const struct stat& old) {
     // Another user's file in a folder of this one: the new file is this user's.
   }
   if (::fchmod(file, old.st_mode & 0777) != 0) return;  // the mode of a new file, then
+}
+
+// The file that open(path) writes, in one spelling where its folder exists.
+std::string place_of(const std::string& path) {
+  if (is_descriptor_path(path)) return path;
+  const std::string file = behind_links(path);
+  llvm::SmallString<128> place;
+  if (llvm::sys::fs::real_path(folder_of(file), place)) return file;
+  llvm::sys::path::append(place, llvm::sys::path::filename(file));
+  return place.str().str();
 }
 
 std::string draft_name(const std::string& path) {
@@ -128,6 +139,10 @@ Error OutputFile::check(const std::string& path) {
     return problem.empty() ? Error::success() : refused(path, problem);
   }
   return open(path).takeError();
+}
+
+bool OutputFile::same(const std::string& path, const std::string& other) {
+  return path == other || place_of(path) == place_of(other);
 }
 
 OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {

@@ -18,6 +18,10 @@ class OutputFile {
   // as open().
   static Error check(const std::string& path);
 
+  // Whether open() of both paths would write one file, which need not exist: "a" and "./a", or a
+  // link and its target. Hard links are two files, since a new file replaces one name.
+  static bool same(const std::string& path, const std::string& other);
+
   // Links are followed. Devices and pipes are written in place. kIo names the path: its folder does
   // not exist or cannot be written, it is a folder itself, or this user may not write it.
   static Expected<OutputFile> open(const std::string& path);

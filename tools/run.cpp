@@ -68,6 +68,26 @@ Expected<int> find_output(const VerifiedChain& chain, const std::string& name) {
                     fmt::join(names, ", "));
 }
 
+// The chain and the files of inputs are not overwritten.
+Error check_no_input(const RunOptions& options, const std::string& path) {
+  const auto refused = [&](std::string_view what) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--output names the file {}, which is {}: give another path",
+                      catenary::quoted(path), what);
+  };
+  if (options.file != "-" && OutputFile::same(options.file, path)) return refused("the chain");
+  for (const std::string& text : options.inputs) {
+    auto binding = split_binding(text, "--input");
+    if (!binding) return binding.takeError();
+    auto& [name, file] = *binding;
+    if (auto rounds = take_conversion(file, "round", "--input"); !rounds) return rounds.takeError();
+    if (OutputFile::same(file, path)) {
+      return refused(fmt::format("the input of {}", catenary::quoted(name)));
+    }
+  }
+  return Error::success();
+}
+
 Expected<Paths> output_paths(const VerifiedChain& chain, const RunOptions& options) {
   Paths paths;
   for (const std::string& text : options.outputs) {
@@ -80,7 +100,7 @@ Expected<Paths> output_paths(const VerifiedChain& chain, const RunOptions& optio
     if (!as_f32) return as_f32.takeError();
     wanted.as_f32 = *as_f32;
     for (const auto& [other, taken] : paths) {
-      if (taken.path == wanted.path) {
+      if (OutputFile::same(taken.path, wanted.path)) {
         return make_error(ErrorCode::kInvalidArgument,
                           "--output names the file {} twice: give each output a file of its own",
                           catenary::quoted(wanted.path));
@@ -90,6 +110,7 @@ Expected<Paths> output_paths(const VerifiedChain& chain, const RunOptions& optio
       return make_error(ErrorCode::kInvalidArgument,
                         "--output names output '{}' twice: give one file for it", binding->first);
     }
+    if (Error error = check_no_input(options, wanted.path)) return error;
     if (Error error = OutputFile::check(wanted.path)) return error;
   }
   return paths;

@@ -131,6 +131,50 @@ TEST_CASE("two outputs never share a file") {
   CHECK(shell("$C run --device ref two.chain --output y=a.npy --output z=a.npy > out 2> err") == 2);
   CHECK(has(shell.text("err"), "'a.npy' twice"));
   CHECK_FALSE(shell.exists("a.npy"));
+  // Other spellings of one path, and a link.
+  REQUIRE(shell("mkdir d; ln -s a.npy link.npy; ln -s . here") == 0);
+  for (const char* other : {"./a.npy", "d/../a.npy", "$PWD/a.npy", "link.npy", "here/a.npy"}) {
+    INFO(other);
+    CHECK(shell(fmt::format("$C run --device ref two.chain --output y=a.npy --output z={} "
+                            "> out 2> err",
+                            other)) == 2);
+    CHECK(has(shell.text("err"), "a file of its own"));
+    CHECK_FALSE(shell.exists("a.npy"));
+  }
+  CHECK(shell("$C run --device ref two.chain --output y=a.npy --output z=d/a.npy > out") == 0);
+}
+
+TEST_CASE("an output never takes the place of what the command reads") {
+  Shell shell;
+  const std::string text = "chain one(input x: f32[4]) {\n  y = relu(x)\n  return y: f32\n}\n";
+  std::ofstream(shell.path("one.chain")) << text;
+  CHECK(shell("$C run --device ref one.chain --output y=./one.chain > out 2> err") == 2);
+  CHECK(has(shell.text("err"), "'./one.chain', which is the chain: give another path"));
+  CHECK(shell.text("one.chain") == text);
+  REQUIRE(shell("$C run --device ref one.chain --output y=x.npy > out") == 0);
+  const std::string x = shell.text("x.npy");
+  for (const char* input : {"x=x.npy", "x=x.npy:round"}) {
+    CHECK(shell(fmt::format("$C run --device ref one.chain --input {} --output y=./x.npy "
+                            "> out 2> err",
+                            input)) == 2);
+    CHECK(has(shell.text("err"), "'./x.npy', which is the input of 'x'"));
+    CHECK(shell.text("x.npy") == x);
+  }
+}
+
+TEST_CASE("a pack, its object and its header are three files") {
+  Shell shell;
+  std::ofstream(shell.path("p.ctnpack")) << "pack";
+  for (const char* files :
+       {"-o o.o --header ./o.o", "-o ./p.ctnpack", "-o o.o --header p.ctnpack"}) {
+    INFO(files);
+    CHECK(shell(fmt::format("$C pack object p.ctnpack {} > out 2> err", files)) == 2);
+    CHECK(
+        (has(shell.text("err"), "the object and the header: give each a path of its own") ||
+         has(shell.text("err"), "p.ctnpack' is the pack itself: give the object and the header")));
+    CHECK(shell.text("p.ctnpack") == "pack");
+    CHECK_FALSE(shell.exists("o.o"));
+  }
 }
 
 TEST_CASE("colour only where it is wanted, and never in JSON") {

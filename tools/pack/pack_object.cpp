@@ -56,6 +56,25 @@ Expected<std::string> file_bytes(const std::string& path) {
                     catenary::quoted(path), buffer.getError().message());
 }
 
+// The pack, the object and the header are three files.
+Error check_files(const ObjectCommand& command) {
+  for (const std::string& path : {command.output, command.header}) {
+    if (path.empty()) continue;
+    if (OutputFile::same(path, command.pack)) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "{} is the pack itself: give the object and the header paths of their own",
+                        catenary::quoted(path));
+    }
+    if (Error error = OutputFile::check(path)) return error;
+  }
+  if (command.header.empty() || !OutputFile::same(command.output, command.header)) {
+    return Error::success();
+  }
+  return make_error(ErrorCode::kInvalidArgument,
+                    "{} is the object and the header: give each a path of its own",
+                    catenary::quoted(command.header));
+}
+
 // The bytes that are checked are the bytes that are written.
 Error write_object(const ObjectCommand& command) {
   const std::string name =
@@ -67,10 +86,7 @@ Error write_object(const ObjectCommand& command) {
   }
   Expected<ElfMachine> machine = machine_of(command.machine);
   if (!machine) return machine.takeError();
-  for (const std::string& path : {command.output, command.header}) {
-    if (path.empty()) continue;
-    if (Error error = OutputFile::check(path)) return error;
-  }
+  if (Error error = check_files(command)) return error;
   Expected<std::string> bytes = file_bytes(command.pack);
   if (!bytes) return bytes.takeError();
   const llvm::ArrayRef<u8> raw(reinterpret_cast<const u8*>(bytes->data()), bytes->size());
