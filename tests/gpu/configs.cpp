@@ -230,6 +230,9 @@ void run_one(Suite& suite, Runner& runner, const PreparedCase& prepared) {
   Tally& tally = suite.tally();
   if (prepared.skipped) {
     ++tally.skipped;
+    suite.progress(fmt::format("unsupported: {} (seed {}): {}", prepared.from.name,
+                               prepared.from.seed, prepared.problem.message),
+                   true);
     return;
   }
   if (prepared.problem.code != ErrorCode::kOk) {

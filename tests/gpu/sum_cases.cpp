@@ -102,6 +102,25 @@ constexpr const char* kGain =
 const std::vector<std::vector<i32>> kEnds3ofAny = {
     {75, 150, 290}, {0, 0, 0}, {16, 17, 17}, {0, 300, 300}};
 
+// A product with few results for each batch entry: a sum of products.
+std::string dots(const char* x, const char* v, const char* equation) {
+  return fmt::format(
+      "chain a(input x: {}, input v: {}) {{\n  y = silu(contract \"{}\"(x, v))\n"
+      "  return y: f32 align 4 }}",
+      x, v, equation);
+}
+
+// A sum over columns of `count` operands.
+std::string many_terms(int count) {
+  std::string parameters, body = "  s0 = neg(x0)\n";
+  for (int i = 0; i < count; ++i) {
+    parameters += fmt::format("{}input x{}: bf16[300, 264]", i > 0 ? ", " : "", i);
+    if (i > 0) body += fmt::format("  s{} = add(s{}, x{})\n", i, i - 1, i);
+  }
+  return fmt::format("chain a({}) {{\n{}  y = sum \"mn->n\"(s{})\n  return y: f32 }}", parameters,
+                     body, count - 1);
+}
+
 WrittenCase by_group(const char* name, const char* tile = "", const char* family = "") {
   return {name, kExpertBiases, {0}, kEnds3of300, 0, tile, family};
 }
@@ -135,6 +154,12 @@ std::vector<WrittenCase> sum_cases() {
       {"sums by group", kGroupSum, {300, 5000}, kEnds3ofAny},
       {"gain by group after a dense product", kGain, {0}, kEnds3of300},
       {"sum in parts", kManyTerms, {1, 900, 5000}, {}},
+      {"sum of products", dots("bf16[1000, 64]", "bf16[1000, 64]", "bk,bk->b"), {0}, {}},
+      {"sum of products, odd", dots("f16[77, 3, 95]", "f16[77, 95]", "bmk,bk->bm"), {0}, {}},
+      {"sum of products, one", dots("bf16[100003]", "bf16[100003]", "k,k->"), {0}, {}},
+      {"sum of products, columns", dots("bf16[33, 50]", "bf16[33, 50, 4]", "bk,bkn->bn"), {0}, {}},
+      {"narrow innermost label", dots("bf16[200, 96]", "bf16[136, 96, 3]", "mk,nkc->mnc"), {0}, {}},
+      {"sum over 16 operands", many_terms(16), {0}, {}},
       {"sum that stores what else its terms are for", kStoredTerms, {0}, {}},
   };
 }
