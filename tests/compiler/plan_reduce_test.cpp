@@ -121,8 +121,8 @@ TEST_CASE("sums over many operands have narrower vectors, one term at a time and
     CAPTURE(equation);
     CHECK(config(3, equation).unroll == 4);
     CHECK(config(3, equation).vec == 8);
-    CHECK(config(16, equation).unroll == 1);
-    CHECK(config(16, equation).vec == 4);
+    CHECK(config(12, equation).unroll == 1);
+    CHECK(config(12, equation).vec == 4);
     const ReduceConfig most = config(100, equation);
     CHECK(most.vec == 1);
     CHECK(most.lanes * most.slices <= 256);
