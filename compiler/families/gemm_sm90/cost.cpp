@@ -160,7 +160,9 @@ double squares_us(const GemmSm90Config& c, const Target& target, double k_tiles)
   constexpr double kClocks = 2.4;                     // of a pass in a k-tile
   constexpr i32 kRows = 16;
   if (!c.row_squares) return 0;
-  const double passes = ceil_div(std::min(c.a_box_rows(), c.warpgroup_m()), kRows);
+  // CTAs that share an SM also share its issue slots.
+  const double passes =
+      ceil_div(std::min(c.a_box_rows(), c.warpgroup_m()), kRows) * c.schedule.ctas_per_sm;
   return (kWait + kWaitOfPass * passes) * rates_of(target).latency_us +
          kClocks * passes * k_tiles / (target.clock_ghz * 1e3);
 }
