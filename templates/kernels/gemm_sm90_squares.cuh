@@ -50,8 +50,8 @@ struct TileSquares<kConfig, true> {
     from = shuffle_xor(lane_row(0) * GemmSm90Config::kRowBytes + chunk * 16, 0);
   }
 
-  // Adds the squares of word i, 0 to 3, of what was loaded from the k-tile before: after the MMAs
-  // of k-block i. A warp waits between two MMAs; the additions take this time.
+  // After the MMAs of k-block i: adds the squares of word i, 0 to 3, of the k-tile before. A warp
+  // waits between two MMAs, and the additions take this time.
   CATENARY_DEVICE void add(u32 i) {
 #pragma unroll
     for (u32 pass = 0; pass < kPasses; ++pass) {

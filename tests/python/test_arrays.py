@@ -341,7 +341,7 @@ def without_memory(torch):
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     class Local(torch.Tensor):
-        """Stands for DTensor, which needs processes."""
+        """Like a DTensor, which needs processes."""
 
         @staticmethod
         def __new__(cls, tensor):

@@ -11,7 +11,7 @@ i64 live_registers(const Program& terms, const Program& results, int vec) {
   return i64{std::max(live_values(terms), live_values(results))} * (vec + 2);
 }
 
-// Those that each of `threads` has for them, apart from coordinates and sums.
+// Registers of each of `threads` for them, apart from coordinates and sums.
 i64 free_registers(i64 threads) {
   constexpr i64 kOfCta = 64 << 10, kMost = 255, kOther = 28;
   return std::min(kOfCta / threads, kMost) - kOther;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors and threads of a reduction for which its registers suffice: a thread loads all operands
-// of a term before it computes, and those of several terms together.
+// Vectors and threads of a reduction for which its registers suffice. A thread loads all operands
+// before it computes a term, and may load several terms together.
 #pragma once
 
 #include "compiler/families/binding.h"
