@@ -328,11 +328,6 @@ class Explainer {
                      bytes_text(plan_.unfused_bytes), bytes_text(saved), share));
     line(out, "flops", flops_text(flops(last())));
     line(out, "predicted", us_text(us));
-    if (plan_.free_us > 0) {
-      line(out, "free plan",
-           fmt::format("{} without batch_invariant: this one takes {:.2f} of it",
-                       us_text(plan_.free_us), us / plan_.free_us));
-    }
     line(out, "roofline",
          fmt::format("{}, {:.0f}% of the predicted time", us_text(plan_.roofline_us),
                      us > 0 ? 100 * plan_.roofline_us / us : 0));
@@ -419,8 +414,6 @@ class Explainer {
   }
 
   json::Value totals_json() const {
-    json::Value free = nullptr;
-    if (plan_.free_us > 0) free = plan_.free_us;
     return json::Object{{"kernels", last().kernels.size()},
                         {"fused_kernels", plan_.fused_kernels},
                         {"unfused_kernels", plan_.unfused_kernels},
@@ -429,7 +422,6 @@ class Explainer {
                         {"saved_bytes", plan_.unfused_bytes - plan_.fused_bytes},
                         {"flops", flops(last())},
                         {"predicted_us", predicted_us(last())},
-                        {"without_batch_invariant_us", std::move(free)},
                         {"roofline_us", plan_.roofline_us},
                         {"workspace_bytes", plan_.workspace_bytes}};
   }

@@ -410,8 +410,8 @@ void sum_up(const VerifiedChain& chain, Plan& plan, const Variant& chosen) {
 Error refusal(const VerifiedChain& chain, const Target& target, const PlanOptions& options,
               Error error) {
   ErrorReport report = take_report(std::move(error));
-  const RoundedForm form =
-      chain.chain().words.rounded_weights ? RoundedForm() : rounded_form(chain);
+  const RewrittenChain form =
+      chain.chain().words.rounded_weights ? RewrittenChain() : rounded_form(chain);
   if (report.code == ErrorCode::kUnsupported && form.chain) {
     Expected<Plan> rounded = make_plan(*form.chain, target, options);
     if (rounded) {
@@ -423,28 +423,6 @@ Error refusal(const VerifiedChain& chain, const Target& target, const PlanOption
     }
   }
   return make_error_text(report.code, std::move(report.message), report.at);
-}
-
-// `options`: with what the words of the chain ask for.
-Expected<Plan> plan_chain(const VerifiedChain& chain, const Target& target,
-                          const PlanOptions& options) {
-  Plan plan;
-  plan.target = target;
-  const Variants variants = fusion_variants(chain, options);
-  plan.forms = variants.forms;
-  size_t chosen = 0;
-  for (const auto& range : bucket_ranges(chain)) {
-    auto planned = plan_fastest(target, options, variants, range, chosen);
-    if (!planned) return refusal(chain, target, options, planned.takeError());
-    plan.workspace_bytes = std::max(plan.workspace_bytes, planned->workspace_bytes);
-    if (!plan.buckets.empty() && same_kernels(plan.buckets.back(), planned->bucket)) {
-      planned->bucket.lo = plan.buckets.back().lo;
-      plan.buckets.pop_back();
-    }
-    plan.buckets.push_back(std::move(planned->bucket));
-  }
-  sum_up(chain, plan, variants.all[chosen]);
-  return plan;
 }
 
 }  // namespace
@@ -465,15 +443,22 @@ Expected<Plan> make_plan(const VerifiedChain& chain, const Target& target,
                       "target {} is {}: kernels need sm_80 or newer; pass another --target",
                       target.name, target.arch);
   }
-  Expected<Plan> plan = plan_chain(chain, target, options);
-  if (!plan || !options.batch_invariant) return plan;
-  options.batch_invariant = false;
-  Expected<Plan> free = plan_chain(chain, target, options);
-  if (free) {
-    plan->free_us = predicted_us(free->buckets.back());
-  } else {
-    llvm::consumeError(free.takeError());
+  Plan plan;
+  plan.target = target;
+  const Variants variants = fusion_variants(chain, options);
+  plan.forms = variants.forms;
+  size_t chosen = 0;
+  for (const auto& range : bucket_ranges(chain)) {
+    auto planned = plan_fastest(target, options, variants, range, chosen);
+    if (!planned) return refusal(chain, target, options, planned.takeError());
+    plan.workspace_bytes = std::max(plan.workspace_bytes, planned->workspace_bytes);
+    if (!plan.buckets.empty() && same_kernels(plan.buckets.back(), planned->bucket)) {
+      planned->bucket.lo = plan.buckets.back().lo;
+      plan.buckets.pop_back();
+    }
+    plan.buckets.push_back(std::move(planned->bucket));
   }
+  sum_up(chain, plan, variants.all[chosen]);
   return plan;
 }
 

@@ -43,8 +43,6 @@ struct Plan {
   int fused_kernels = 0;
   // Sum over the kernels of max(bytes / DRAM rate, flops / rate of the kernel's instruction).
   double roofline_us = 0;
-  // With batch_invariant: what the last bucket is predicted to take without; -1: not known.
-  double free_us = -1;
 };
 
 // A candidate that was measured to be the best for one contraction. Planning takes it as it would

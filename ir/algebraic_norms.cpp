@@ -2,9 +2,9 @@
 #include "ir/algebraic_norms.h"
 
 #include <map>
-#include <set>
 
 #include "ir/dependence.h"
+#include "ir/rewrite.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace catenary {
@@ -153,9 +153,7 @@ class NormFinder {
 class FormWriter {
  public:
   FormWriter(const VerifiedChain& chain, const std::map<ValueId, ScaledRows>& norms)
-      : chain_(chain), norms_(norms), new_id_(chain.num_values(), -1) {
-    for (const Value& value : chain.chain().values) names_.insert(value.name);
-  }
+      : chain_(chain), norms_(norms), new_id_(chain.num_values(), -1), names_(chain.chain()) {}
 
   Expected<VerifiedChain> run() {
     const Chain& given = chain_.chain();
@@ -180,13 +178,6 @@ class FormWriter {
   }
 
  private:
-  std::string fresh_name(const std::string& base, const char* suffix) {
-    std::string name = base.substr(0, kMaxNameBytes - 24) + suffix;
-    for (int i = 2; !names_.insert(name).second; ++i)
-      name = fmt::format("{}{}{}", base.substr(0, kMaxNameBytes - 24), suffix, i);
-    return name;
-  }
-
   Value renumbered(ValueId id) const {
     Value value = chain_.value(id);
     for (Use& use : value.operands) use.value = new_id_[use.value];
@@ -199,7 +190,7 @@ class FormWriter {
     const auto multiplies = llvm::find_if(rows, [&](const Factor& f) { return !f.divides; });
     ValueId scale = -1;
     if (multiplies == rows.end()) {
-      scale = form_.constant(1, fresh_name(name, "_one"));
+      scale = form_.constant(1, names_.make(name, "_one"));
     } else {
       scale = new_id_[multiplies->value];
     }
@@ -207,7 +198,7 @@ class FormWriter {
       if (&factor == multiplies) continue;
       scale = form_.elementwise(factor.divides ? Op::kDiv : Op::kMul,
                                 {Use{scale, ""}, Use{new_id_[factor.value], ""}}, {},
-                                fresh_name(name, "_scale"));
+                                names_.make(name, "_scale"));
     }
     return scale;
   }
@@ -221,7 +212,7 @@ class FormWriter {
     for (const Factor& factor : norm.columns) {
       product = form_.elementwise(factor.divides ? Op::kDiv : Op::kMul,
                                   {Use{product, labels}, Use{new_id_[factor.value], "k"}}, {},
-                                  fresh_name(name, "_gained"));
+                                  names_.make(name, "_gained"));
     }
     const DType dtype = chain_.info(id).type.dtype;
     const bool rounded = norm.columns.empty() && chain_.info(norm.x).type.dtype == dtype;
@@ -239,13 +230,13 @@ class FormWriter {
       if (scale == scales_.end()) continue;
       scales.push_back({scale->second, side == 0 ? c.m[0].label : c.n[0].label});
     }
-    if (!scales.empty()) value.name = fresh_name(given.name, "_unscaled");
+    if (!scales.empty()) value.name = names_.make(given.name, "_unscaled");
     ValueId result = form_.append(std::move(value));
     for (size_t i = 0; i < scales.size(); ++i) {
       const bool last = i + 1 == scales.size();
       result = form_.elementwise(
           Op::kMul, {Use{result, ""}, Use{scales[i].first, std::string(1, scales[i].second)}}, {},
-          last ? given.name : fresh_name(given.name, "_scaled"));
+          last ? given.name : names_.make(given.name, "_scaled"));
     }
     new_id_[id] = result;
   }
@@ -280,7 +271,7 @@ class FormWriter {
   const std::map<ValueId, ScaledRows>& norms_;
   std::vector<ValueId> new_id_;
   std::map<ValueId, ValueId> scales_;  // of an operand of the given chain, in the form
-  std::set<std::string> names_;
+  FreshNames names_;
   Chain form_;
 };
 

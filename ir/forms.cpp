@@ -11,7 +11,7 @@ namespace {
 
 // Appends the rounded form of a chain whose algebraic form, if it is one, is described by `from`.
 void add_rounded(const VerifiedChain& chain, const ChainForm& from, std::vector<ChainForm>& forms) {
-  RoundedForm rounded = rounded_form(chain);
+  RewrittenChain rounded = rounded_form(chain);
   if (!rounded.chain) return;
   ChainForm form = from;
   form.chain = std::make_shared<const VerifiedChain>(std::move(*rounded.chain));
@@ -41,7 +41,7 @@ ChainForms other_forms(const VerifiedChain& chain, bool algebraic, bool rounded)
 
 void add_sums_of_products(const VerifiedChain& chain, std::vector<ChainForm>& forms) {
   const auto add = [&](const VerifiedChain& from, ChainForm form) {
-    SummedProducts summed = summed_products(from);
+    RewrittenChain summed = summed_products(from);
     if (!summed.chain) return;
     form.chain = std::make_shared<const VerifiedChain>(std::move(*summed.chain));
     form.sums_products = true;

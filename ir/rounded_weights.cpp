@@ -2,7 +2,6 @@
 #include "ir/rounded_weights.h"
 
 #include <map>
-#include <set>
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -13,8 +12,10 @@ namespace {
 class RoundedWriter {
  public:
   explicit RoundedWriter(const VerifiedChain& chain)
-      : chain_(chain), dtypes_(chain.num_values()), new_id_(chain.num_values(), -1) {
-    for (const Value& value : chain.chain().values) names_.insert(value.name);
+      : chain_(chain),
+        dtypes_(chain.num_values()),
+        new_id_(chain.num_values(), -1),
+        names_(chain.chain()) {
     for (ValueId id = 0; id < chain.num_values(); ++id) {
       for (int side = 0; side < 2; ++side) {
         const auto dtype = dtype_of_product(id, side);
@@ -67,41 +68,27 @@ class RoundedWriter {
   void write_cast(ValueId id, DType dtype, std::vector<std::string>& rewritten) {
     const std::string& name = chain_.value(id).name;
     casts_[{id, dtype}] =
-        form_.cast(new_id_[id], dtype, fresh_name(fmt::format("_{}", dtype_text(dtype)), name));
+        form_.cast(new_id_[id], dtype, names_.make(name, fmt::format("_{}", dtype_text(dtype))));
     rewritten.push_back(
         fmt::format("'{}' is rounded to {} before it is multiplied", name, dtype_text(dtype)));
-  }
-
-  std::string fresh_name(const std::string& suffix, const std::string& base) {
-    std::string name = base.substr(0, kMaxNameBytes - 24) + suffix;
-    for (int i = 2; !names_.insert(name).second; ++i)
-      name = fmt::format("{}{}{}", base.substr(0, kMaxNameBytes - 24), suffix, i);
-    return name;
   }
 
   const VerifiedChain& chain_;
   std::vector<llvm::SmallVector<DType, 2>> dtypes_;  // of the casts of each value
   std::vector<ValueId> new_id_;
   std::map<std::pair<ValueId, DType>, ValueId> casts_;  // in the form
-  std::set<std::string> names_;
+  FreshNames names_;
   Chain form_;
 };
 
 }  // namespace
 
-RoundedForm rounded_form(const VerifiedChain& chain) {
-  RoundedForm form;
+RewrittenChain rounded_form(const VerifiedChain& chain) {
   RoundedWriter writer(chain);
-  if (!writer.has_work()) return form;
-  Expected<VerifiedChain> written = writer.run(form.rewritten);
-  if (!written) {
-    // A limit on the number of values: the chain is planned as it is written.
-    llvm::consumeError(written.takeError());
-    form.rewritten.clear();
-    return form;
-  }
-  form.chain = std::move(*written);
-  return form;
+  if (!writer.has_work()) return {};
+  std::vector<std::string> clauses;
+  Expected<VerifiedChain> written = writer.run(clauses);
+  return rewritten_chain(std::move(written), std::move(clauses));
 }
 
 }  // namespace catenary

@@ -13,19 +13,12 @@
 // plan, kernels and reference bounds follow as those of any other chain. Weights of fp8 stay.
 #pragma once
 
-#include "ir/verify/verify.h"
+#include "ir/rewrite.h"
 
 namespace catenary {
 
-struct RoundedForm {
-  // Same parameters and outputs in the same order; the word itself is not set. Nothing: no
-  // contraction reads a dequantised weight of integers.
-  std::optional<VerifiedChain> chain;
-  // For explain, a clause for each cast.
-  std::vector<std::string> rewritten;
-};
-
-// Pure. Whether the form is allowed is the caller's to ask (Chain::rounded_weights).
-RoundedForm rounded_form(const VerifiedChain& chain);
+// Pure. The word itself is not set; without a chain where no contraction reads a dequantised weight
+// of integers. Whether the form is allowed is the caller's to ask (Chain::rounded_weights).
+RewrittenChain rounded_form(const VerifiedChain& chain);
 
 }  // namespace catenary

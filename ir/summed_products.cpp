@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/summed_products.h"
 
-#include <set>
-
 namespace catenary {
 namespace {
 
@@ -34,9 +32,8 @@ bool is_summed_product(const VerifiedChain& chain, ValueId id) {
 // Writes the chain anew, with a product and a sum for each of them.
 class Writer {
  public:
-  explicit Writer(const VerifiedChain& chain) : chain_(chain), new_id_(chain.num_values(), -1) {
-    for (const Value& value : chain.chain().values) names_.insert(value.name);
-  }
+  explicit Writer(const VerifiedChain& chain)
+      : chain_(chain), new_id_(chain.num_values(), -1), names_(chain.chain()) {}
 
   Expected<VerifiedChain> run(std::vector<std::string>& rewritten) {
     const Chain& given = chain_.chain();
@@ -71,7 +68,7 @@ class Writer {
     if (left.labels.size() < right.labels.size()) std::swap(left, right);
     std::string terms = left.labels + std::string(equation.substr(arrow));
     const ValueId product = form_.elementwise(Op::kMul, {std::move(left), std::move(right)}, {},
-                                              fresh_name(contraction.name));
+                                              names_.make(contraction.name, "_products"));
     Value sum;
     sum.name = contraction.name;
     sum.op = Op::kSum;
@@ -82,35 +79,21 @@ class Writer {
     return form_.append(std::move(sum));
   }
 
-  std::string fresh_name(const std::string& base) {
-    std::string name = base.substr(0, kMaxNameBytes - 24) + "_products";
-    for (int i = 2; !names_.insert(name).second; ++i)
-      name = fmt::format("{}_products{}", base.substr(0, kMaxNameBytes - 24), i);
-    return name;
-  }
-
   const VerifiedChain& chain_;
   std::vector<ValueId> new_id_;
-  std::set<std::string> names_;
+  FreshNames names_;
   Chain form_;
 };
 
 }  // namespace
 
-SummedProducts summed_products(const VerifiedChain& chain) {
-  SummedProducts form;
+RewrittenChain summed_products(const VerifiedChain& chain) {
   bool has_work = false;
   for (ValueId id = 0; id < chain.num_values(); ++id) has_work |= is_summed_product(chain, id);
-  if (!has_work) return form;
-  Expected<VerifiedChain> written = Writer(chain).run(form.rewritten);
-  if (!written) {
-    // A limit on the number of values: the chain is planned as it is written.
-    llvm::consumeError(written.takeError());
-    form.rewritten.clear();
-    return form;
-  }
-  form.chain = std::move(*written);
-  return form;
+  if (!has_work) return {};
+  std::vector<std::string> clauses;
+  Expected<VerifiedChain> written = Writer(chain).run(clauses);
+  return rewritten_chain(std::move(written), std::move(clauses));
 }
 
 }  // namespace catenary

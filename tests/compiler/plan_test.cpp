@@ -388,17 +388,6 @@ TEST_CASE("a tile spans the results' innermost label only where that fills it") 
   for (const i64 c : {32, 128}) CHECK(columns(c, "a100") == c);
 }
 
-TEST_CASE("batch-invariant plans say what the free plan is predicted to take") {
-  const VerifiedChain chain =
-      verified("chain c(input x: bf16[65536, 1024]) {\n  y = sum \"mn->n\"(x)\n  return y: f32 }");
-  CHECK(planned(chain).free_us == -1);
-  PlanOptions options;
-  options.batch_invariant = true;
-  double us = 0;
-  for (const KernelPlan& kernel : planned(chain).buckets[0].kernels) us += kernel.predicted.us;
-  CHECK(planned(chain, "h200", options).free_us == doctest::Approx(us));
-}
-
 TEST_CASE("products with few results for each batch entry are sums where that is faster") {
   const auto families = [](const char* x, const char* v, const char* equation,
                            const PlanOptions& options = {}) {

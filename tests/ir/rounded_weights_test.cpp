@@ -33,7 +33,7 @@ std::string chain_text(const std::string& word, const std::string& parameters,
 
 // The lines of the form's values and outputs.
 std::string lines_of(const std::string& parameters, const std::string& body) {
-  const RoundedForm form = rounded_form(verified(chain_text("", parameters, body)));
+  const RewrittenChain form = rounded_form(verified(chain_text("", parameters, body)));
   REQUIRE(form.chain);
   const std::string text = print(form.chain->chain());
   return text.substr(text.find(") {\n") + 4);
@@ -48,7 +48,7 @@ TEST_SUITE("ir") {
                    "bf16") ==
           "  w = dequant(q, s) block (1, 32)\n  w_bf16 = cast(w, bf16)\n"
           "  y = contract \"mk,nk->mn\"(x, w_bf16)\n  return y: bf16\n}\n");
-    const RoundedForm form = rounded_form(verified(chain_text(
+    const RewrittenChain form = rounded_form(verified(chain_text(
         "", kWeights,
         "w = dequant(q, s) block (1, 32) y = contract \"mk,nk->mn\"(x, w) return y: bf16")));
     REQUIRE(form.rewritten.size() == 1);
@@ -89,7 +89,7 @@ TEST_SUITE("ir") {
         "y = add(contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 32)), r) return y: bf16 "
         "inplace r"));
     CHECK(word.chain().words.rounded_weights);
-    const RoundedForm form = rounded_form(word);
+    const RewrittenChain form = rounded_form(word);
     REQUIRE(form.chain);
     CHECK_FALSE(form.chain->chain().words.rounded_weights);
     CHECK(form.chain->chain().outputs[0].in_place == word.chain().outputs[0].in_place);
@@ -131,7 +131,7 @@ TEST_SUITE("ir") {
         "y = contract \"mk,nk->mn\"(x, dequant(q, s) block (1, 32)) return y: f32";
     const VerifiedChain word = verified(chain_text("rounded_weights", kWeights, body));
     const VerifiedChain exact = verified(chain_text("", kWeights, body));
-    const RoundedForm form = rounded_form(exact);
+    const RewrittenChain form = rounded_form(exact);
     REQUIRE(form.chain);
     int only_form = 0, refused = 0;
     for (u64 seed = 1; seed <= 10; ++seed) {

@@ -18,14 +18,14 @@ VerifiedChain verified(const std::string& text) {
 }
 
 // One contraction of x and v.
-SummedProducts form_of(const std::string& x, const std::string& v, const std::string& equation,
+RewrittenChain form_of(const std::string& x, const std::string& v, const std::string& equation,
                        const std::string& header = "chain c") {
   return summed_products(verified(fmt::format(
       "{}(input x: {}, input v: {}) {{\n  y = contract \"{}\"(x, v)\n  return y: f32 }}", header, x,
       v, equation)));
 }
 
-std::string values(const SummedProducts& form) {
+std::string values(const RewrittenChain& form) {
   REQUIRE(form.chain);
   const std::string text = print(form.chain->chain());
   const size_t begin = text.find("  y_products");
@@ -35,7 +35,7 @@ std::string values(const SummedProducts& form) {
 }  // namespace
 
 TEST_CASE("a contraction without rows and columns is a sum of products") {
-  const SummedProducts form = form_of("bf16[40, 64]", "bf16[40, 64]", "mk,mk->m");
+  const RewrittenChain form = form_of("bf16[40, 64]", "bf16[40, 64]", "mk,mk->m");
   CHECK(values(form) ==
         "  y_products = mul(x @ \"mk\", v @ \"mk\")\n  y = sum \"mk->m\"(y_products)\n");
   CHECK(form.rewritten == std::vector<std::string>{"'y' is a sum of products"});
@@ -57,7 +57,7 @@ TEST_CASE("contractions that stay") {
 }
 
 TEST_CASE("a name that is taken is not taken again, and outputs are those of the chain") {
-  const SummedProducts form =
+  const RewrittenChain form =
       summed_products(verified("chain c(input x: bf16[40, 64], input v: bf16[40, 64]) {\n"
                                "  y_products = relu(x)\n  y = contract \"mk,mk->m\"(x, v)\n"
                                "  return y_products: bf16, y: f32 }"));
