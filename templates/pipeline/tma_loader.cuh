@@ -50,7 +50,8 @@ CATENARY_DEVICE i32 row_in_matrix(i32 row, i32 tile_row, i32 size) {
 }
 
 // How the tile of one operand is loaded. It has `rows` rows; each of the `ctas` CTAs that share it
-// loads an equal part for all of them, in boxes of `box_rows` if it is K-major.
+// loads a part for all of them, in boxes of `box_rows` if it is K-major: an equal part, or, where
+// that is no whole number of boxes, every `ctas`-th box.
 struct TileLoad {
   Sm90Operand operand = {};
   i32 rows = 128;
@@ -88,7 +89,20 @@ CATENARY_DEVICE void tma_load_tile(const P& params, const WorkTile& work, TileSh
                                    i32 size, i32 k, i32 outer, u32 to, u32 barrier) {
   constexpr i32 kCtas = kLoad.ctas;
   constexpr u32 kLineBytes = 128;
-  if constexpr (kLoad.operand.k_major) {
+  if constexpr (kLoad.operand.k_major && kLoad.rows / kCtas % kLoad.box_rows != 0) {
+    constexpr i32 kBoxes = kLoad.rows / kLoad.box_rows;
+    static_assert(kLoad.rows % kLoad.box_rows == 0, "a tile is whole boxes");
+    // Each CTA expects the bytes of all boxes, whoever loads them.
+#pragma unroll
+    for (i32 i = 0; i < kBoxes; i += kCtas) {
+      const i32 box = i + static_cast<i32>(share.part);
+      if (i + kCtas > kBoxes && box >= kBoxes) break;
+      const i32 at = row_in_matrix<kLoad.redirects>(row + box * kLoad.box_rows, row, size);
+      tma_load_box<kLoad.operand, true>(params, work, at, k, outer,
+                                        to + static_cast<u32>(box * kLoad.box_rows) * kLineBytes,
+                                        barrier, share.ctas);
+    }
+  } else if constexpr (kLoad.operand.k_major) {
     const i32 first = static_cast<i32>(share.part) * (kLoad.rows / kCtas);
     // Unrolled: one box after the other in a loop takes longer than a k-tile's MMAs.
 #pragma unroll

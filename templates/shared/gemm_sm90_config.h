@@ -223,7 +223,21 @@ struct GemmSm90Config {
     const i32 rows = a_box_rows() / schedule.cluster_n;
     return redirects_a() ? box_rows(rows, space.m) : rows;
   }
+  // The CTAs of an M cluster load equal parts of B, of whole 8 rows each; else boxes in turns.
+  constexpr bool has_equal_parts_b() const { return tile.block_n % (8 * schedule.cluster_m) == 0; }
+  // Rows of boxes that CTAs load in turns: the most that divide the tile and leave none of them
+  // more than a third above an equal part.
+  constexpr i32 turn_rows_b() const {
+    const i32 ctas = schedule.cluster_m;
+    for (i32 box = tile.block_n / 2 / 8 * 8; box > 8; box -= 8) {
+      if (tile.block_n % box != 0) continue;
+      const i32 most = ceil_div(tile.block_n / box, ctas) * box;
+      if (3 * most * ctas <= 4 * tile.block_n) return box;
+    }
+    return 8;
+  }
   constexpr i32 box_rows_b() const {
+    if (!has_equal_parts_b()) return redirects_b() ? 8 : turn_rows_b();
     const i32 rows = tile.block_n / schedule.cluster_m;
     return redirects_b() ? box_rows(rows, space.n) : rows;
   }

@@ -18,6 +18,7 @@ struct Case {
   std::string chain;
   std::string tile;
   int split_k = 0;
+  int sm_count = 2;
 };
 
 std::string run(const Case& from, const HostCompiler& compiler) {
@@ -27,7 +28,7 @@ std::string run(const Case& from, const HostCompiler& compiler) {
     options.plan.force_tile = from.tile;
     options.plan.split_k = from.split_k;
     options.fill = fill;
-    options.sm_count = 2;
+    options.sm_count = from.sm_count;
     options.compiler = &compiler;
     auto chain = SimulatedChain::make(from.chain, options);
     if (!chain) return name + ": " + take_report(chain.takeError()).message;
@@ -79,6 +80,21 @@ TEST_CASE("every schedule of transposed products, with odd rows of D") {
       {"M clusters", affine(147, 264, 136), "64x80x64p2s6c2t"},
       {"N clusters", affine(147, 264, 136), "64x80x64p2s6n2t"},
       {"split-K", affine(147, 136, 520), "64x80x64p2s6t", 3},
+  });
+}
+
+// Their tiles have columns that the CTAs of a row cannot divide into equal parts: boxes in turns,
+// in larger ones where no tile ends far past D.
+TEST_CASE("transposed products in clusters of four and eight") {
+  run_all({
+      {"4 x 1", affine(143, 264, 136), "64x144x64g1s6c4t", 1, 4},
+      {"4 x 1, prime", affine(131, 264, 136), "64x136x64p2s6c4t", 1, 4},
+      {"4 x 1, D ends early", affine(75, 264, 72), "64x104x64g1s6c4t", 1, 4},
+      {"4 x 1, equal parts", affine(127, 264, 136), "64x128x64g1s6c4t", 1, 4},
+      {"4 x 2", affine(147, 520, 136), "128x72x64g2s4c4n2t", 1, 8},
+      {"2 x 4", affine(301, 264, 72), "64x80x64p2s6c2n4t", 1, 8},
+      {"2 x 2, split-K", affine(147, 264, 520), "64x88x64p2s6c2n2t", 3, 4},
+      {"4 x 1, two outputs", residual(143, 264, 136), "64x144x64g1s6c4t", 1, 4},
   });
 }
 

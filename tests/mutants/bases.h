@@ -117,6 +117,12 @@ inline constexpr MutantBase kMutantBases[] = {
               "  y = mul(contract \"mk,nk->mn\"(x, w), s @ \"m\")\n  return y: bf16 }",
      .tile = "64x136x64p2s6t",
      .sm_count = 2},
+    // 13 boxes of 8 columns in turns; the last row tiles are past D.
+    {.name = "sm90 gemm, transposed, boxes in turns",
+     .chain = "chain a(input x: bf16[77, 264], weight w: bf16[392, 264]) {\n"
+              "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",
+     .tile = "64x104x64g1s6c4t",
+     .sm_count = 4},
     {.name = "sm90 gemm, transposed, stores in pairs",
      .chain = "chain a(input x: bf16[151, 136], weight w: bf16[328, 136]) {\n"
               "  y = contract \"mk,nk->mn\"(x, w)\n  return y: bf16 }",

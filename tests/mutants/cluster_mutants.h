@@ -9,6 +9,8 @@ namespace catenary::testing {
 
 inline constexpr const char* kSm90Clusters = "sm90 gemm, clusters of 2 x 2";
 
+inline constexpr const char* kSm90Turns = "sm90 gemm, transposed, boxes in turns";
+
 inline constexpr const char* kSm90Slices = "sm90 gemm, k-slices";
 
 inline constexpr Mutant kClusterMutants[] = {
@@ -76,6 +78,27 @@ inline constexpr Mutant kClusterMutants[] = {
      .text = "return {cluster_column<kPipeline>(rank), static_cast<u16>(row",
      .in_place = "return {cluster_row<kPipeline>(rank), static_cast<u16>(row",
      .faults = "race copy_in_flight mismatch unwritten"},
+    {.name = "sm90_box_of_no_cta",
+     .planted = "a CTA loads a box past the end of the tile",
+     .base = kSm90Turns,
+     .file = "pipeline/tma_loader.cuh",
+     .text = "if (i + kCtas > kBoxes && box >= kBoxes) break;",
+     .in_place = "",
+     .faults = "barrier race copy_in_flight out_of_bounds phase"},
+    {.name = "sm90_boxes_of_first_cta",
+     .planted = "all CTAs of a column load the first one's boxes",
+     .base = kSm90Turns,
+     .file = "pipeline/tma_loader.cuh",
+     .text = "const i32 box = i + static_cast<i32>(share.part);",
+     .in_place = "const i32 box = i;",
+     .faults = "barrier race copy_in_flight phase"},
+    {.name = "sm90_too_few_boxes_in_turns",
+     .planted = "the boxes of the last turn are not loaded",
+     .base = kSm90Turns,
+     .file = "pipeline/tma_loader.cuh",
+     .text = "for (i32 i = 0; i < kBoxes; i += kCtas) {",
+     .in_place = "for (i32 i = 0; i + kCtas <= kBoxes; i += kCtas) {",
+     .faults = "deadlock"},
 };
 
 }  // namespace catenary::testing

@@ -147,9 +147,13 @@ double box_clocks(const GemmSm90Config& c) {
     if (operand.by_cp_async) return 0;
     return rows / (operand.k_major ? box_rows : kRowsOfLines);
   };
-  return kClocksPerBox *
-         (boxes(c.a, c.a_box_rows() / c.schedule.cluster_n, c.box_rows_a()) +
-          c.num_accumulators() * boxes(c.b, c.tile.block_n / c.schedule.cluster_m, c.box_rows_b()));
+  // Of the CTA that loads most.
+  const i32 rows_of_b =
+      c.has_equal_parts_b()
+          ? c.tile.block_n / c.schedule.cluster_m
+          : ceil_div(c.tile.block_n / c.box_rows_b(), c.schedule.cluster_m) * c.box_rows_b();
+  return kClocksPerBox * (boxes(c.a, c.a_box_rows() / c.schedule.cluster_n, c.box_rows_a()) +
+                          c.num_accumulators() * boxes(c.b, rows_of_b, c.box_rows_b()));
 }
 
 // The time that sums of squares of the rows of A add, in passes over 16 rows: waits at the start

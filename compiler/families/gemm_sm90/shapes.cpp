@@ -111,6 +111,16 @@ std::vector<GemmSm90Shape> widest_tiles(const GemmSm90Config& base,
   return {{256, 160, 2, false, 1}, {128, 176, 2, true, 1}};
 }
 
+// Whether a cluster of more than two CTAs shares much of a transposed product: its columns, rows of
+// D, are few tiles, and each row tile of the weight would load all of B (RESULTS sm90-160).
+bool fits_large_cluster(const GemmSm90Shape& shape, const GemmSm90Config& base,
+                        const ContractionProblem& problem) {
+  constexpr i64 kMostTiles = 4;
+  return base.ragged.kind == Ragged::kNone &&
+         shape.cluster_m <= ceil_div(problem.size.m, shape.block_m) &&
+         problem.size.n <= kMostTiles * shape.block_n;
+}
+
 // block_n: the most columns.
 std::vector<GemmSm90Shape> transposed_bases(const GemmSm90Config& base,
                                             const ContractionProblem& problem) {
@@ -119,8 +129,13 @@ std::vector<GemmSm90Shape> transposed_bases(const GemmSm90Config& base,
                                       {192, 192, 3, false, 1},
                                       {64, 256, 1, false, 1}};
   llvm::append_range(tiles, widest_tiles(base, problem));
-  constexpr std::pair<int, int> kClusters[] = {{1, 1}, {2, 1}, {1, 2}};
-  return in_clusters(tiles, kClusters);
+  constexpr std::pair<int, int> kClusters[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2},
+                                               {4, 1}, {4, 2}, {2, 4}};
+  std::vector<GemmSm90Shape> shapes = in_clusters(tiles, kClusters);
+  llvm::erase_if(shapes, [&](const GemmSm90Shape& shape) {
+    return shape.cluster_m * shape.cluster_n > 2 && !fits_large_cluster(shape, base, problem);
+  });
+  return shapes;
 }
 
 // Every width that a forced name may have.
@@ -219,7 +234,10 @@ std::vector<GemmSm90Shape> transposed_shapes(const GemmSm90Config& base,
   constexpr i64 kMostTiles = 12;  // of more, one tile more or less changes little
   std::vector<GemmSm90Shape> shapes;
   const auto add = [&](GemmSm90Shape shape, i64 tiles) {
-    const i64 width = even_width(problem.size.n, tiles, i64{8} * shape.cluster_m);
+    if (tiles < shape.cluster_n) return;
+    // CTAs of larger clusters load boxes in turns: 8 columns for each would widen the tile much.
+    const i64 step = shape.cluster_m > 2 ? 8 : 8 * shape.cluster_m;
+    const i64 width = even_width(problem.size.n, tiles, step);
     if (width < kMinWidth || width > shape.block_n) return;
     if (tiles > kMostTiles && width == shape.block_n)
       return;  // as good as one that is not transposed
