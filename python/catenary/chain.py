@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from catenary import _native
 from catenary._native import lib
@@ -63,6 +63,18 @@ class Tensor:
                 f"{shown(labels)} is {type(labels).__name__}: give labels after @, or use linear or contract"
             )
         return self.labeled(labels)
+
+    def _compare(self, other: object) -> NoReturn:
+        raise ArgumentTypeError(
+            "a value of a chain is compared by == or !=, which would give a bool of Python: use ctn.eq or ctn.ne, and "
+            "`is` for the object"
+        )
+
+    def __bool__(self) -> NoReturn:
+        raise ArgumentTypeError("a value of a chain is no bool: use ctn.select, or `is None` for the object")
+
+    __eq__ = __ne__ = _compare
+    __hash__ = object.__hash__
 
     def __neg__(self) -> Tensor:
         return elementwise("neg", self)

@@ -360,3 +360,15 @@ def test_an_unfinished_chain_has_no_text():
     for use in (lambda: chain.text, lambda: chain.operands, lambda: pickle.dumps(chain), chain.verify):
         with pytest.raises(ctn.ChainError):
             use()
+
+
+def test_values_are_compared_by_functions():
+    chain = ctn.Chain("c")
+    x, y = (chain.input(name, ctn.f32, (4,)) for name in "xy")
+    for compare in (lambda: x == 0, lambda: x != y, lambda: 0 == x, lambda: x in [y]):
+        with pytest.raises(ctn.ArgumentTypeError, match=r"use ctn\.eq or ctn\.ne"):
+            compare()
+    with pytest.raises(ctn.ArgumentTypeError, match=r"is no bool: use ctn\.select"):
+        _ = x and y
+    assert x in [x] and len({x, y}) == 2
+    chain.output(ctn.select(ctn.eq(x, 0), x, y), ctn.f32)

@@ -254,6 +254,17 @@ def test_uuid_depends_on_the_options():
         CatenaryPass("maybe")
 
 
+@pytest.mark.parametrize("margin", ["x", None, -1, 0, float("nan"), float("inf"), True])
+def test_a_margin_that_is_no_factor(margin):
+    with pytest.raises(Exception, match="use a finite number above 0"):
+        CatenaryPass(margin=margin)
+
+
+def test_an_unknown_option():
+    with pytest.raises(Exception, match="'catenary.acept' is no option: use catenary.accept"):
+        ct.backend(torch.fx.symbolic_trace(torch.nn.ReLU()), [], options={"catenary.acept": "always"})
+
+
 def test_layers_in_a_graph(device, near):
     x, w, b = (randn(device, *s).requires_grad_() for s in [(3, 2, 16), (40, 16), (40,)])
     y = torch.compile(lambda x, w, b: ct.linear(x, w, b, "silu").sin(), fullgraph=True, backend="aot_eager")(x, w, b)

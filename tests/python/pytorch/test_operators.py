@@ -126,6 +126,18 @@ def test_wrong_arguments(device, change, sentence):
     assert str(caught.value).count("\n") == 0 or "\n" in sentence
 
 
+@pytest.mark.parametrize("on_meta", [0, 1])
+def test_meta_tensors_beside_others(device, on_meta):
+    tensors = [torch.randn(5, 8, device=device), torch.randn(24, 8, device=device)]
+    tensors[on_meta] = tensors[on_meta].to("meta")
+    with pytest.raises(Exception, match="on the meta device and on others: load the weights"):
+        torch.ops.catenary.run1(tensors, form_of(LINEAR).key, [1.0])
+    with pytest.raises(Exception, match="on the meta device and on others"):
+        ct.linear(*tensors)
+    with pytest.raises(Exception, match="on the meta device and on others"):
+        torch.ops.catenary.run_out(tensors, [torch.empty(5, 24, device=device)], form_of(LINEAR).key, [1.0])
+
+
 def test_an_unknown_key():
     with pytest.raises(Exception, match="no chain has the key 77"):
         torch.ops.catenary.run1([torch.randn(2)], 77)

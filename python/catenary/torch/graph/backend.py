@@ -9,8 +9,11 @@ from typing import Any
 import torch
 
 from catenary.arguments import wrong_kind
+from catenary.errors import ArgumentError
 from catenary.torch.graph.graph_pass import CatenaryPass
 from catenary.torch.kinds import checked
+
+OPTIONS = {"accept", "margin", "pdl"}  # of CatenaryPass
 
 
 def backend(graph: torch.fx.GraphModule, inputs: Any, *, mode: str | None = None,
@@ -31,6 +34,8 @@ def backend(graph: torch.fx.GraphModule, inputs: Any, *, mode: str | None = None
         patches.update(list_mode_options(mode))
     given = dict(options or {})
     own = {name.removeprefix("catenary."): given.pop(name) for name in list(given) if name.startswith("catenary.")}
+    if unknown := sorted(set(own) - OPTIONS):
+        raise ArgumentError(f"'catenary.{unknown[0]}' is no option: use catenary.accept, catenary.margin or catenary.pdl")
     patches.update({name.replace("-", "_"): value for name, value in given.items()})
     before = patches.get("post_grad_custom_pre_pass", config.post_grad_custom_pre_pass)
     patches["post_grad_custom_pre_pass"] = CatenaryPass(before=before, **own)

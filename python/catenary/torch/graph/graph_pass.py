@@ -83,6 +83,8 @@ class CatenaryPass(CustomGraphPass):
         for name, value, known in (("accept", accept, ACCEPT), ("pdl", pdl, PDL)):
             if value not in known:
                 raise ArgumentError(f"{name} is {value!r}: use one of {', '.join(known)}")
+        if not isinstance(margin, (int, float)) or isinstance(margin, bool) or not 0 < margin < float("inf"):
+            raise ArgumentError(f"margin is {margin!r}: use a finite number above 0")
         self.accept = accept
         self.margin = margin
         self.pdl = pdl
