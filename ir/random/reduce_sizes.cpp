@@ -68,7 +68,7 @@ class Sizes {
 };
 
 // Strides of the reduced shape, from the innermost dimension outwards: each keeps its padding
-// modulo 64.
+// modulo 64. Rows of 4-bit elements begin with a byte.
 llvm::SmallVector<i64, 4> reduced_strides(const TensorType& type, llvm::ArrayRef<Dim> shape,
                                           i64 max_size) {
   llvm::SmallVector<i64, 4> strides = type.strides;
@@ -84,6 +84,7 @@ llvm::SmallVector<i64, 4> reduced_strides(const TensorType& type, llvm::ArrayRef
     // A dimension that overlaps the inner ones (a sliding window) keeps its stride.
     strides[i] = padding >= 0 ? reduced_span + reduced(padding, max_size)
                               : reduced(type.strides[i], max_size);
+    if (dtype_info(type.dtype).bits < 8 && type.strides[i] % 2 == 0) strides[i] += strides[i] % 2;
     span += (type.shape[i].size - 1) * type.strides[i];
     reduced_span += (shape[i].size - 1) * strides[i];
   }
@@ -98,9 +99,12 @@ void reduce_parameters(const VerifiedChain& chain, const Sizes& sizes, Chain& sm
   match_scale_shapes(small);
   for (ValueId id : chain.parameters()) {
     TensorType& type = small.values[id].type;
-    if (type.strides.empty()) continue;
+    // Contiguous rows of an even number of 4-bit elements may become those of an odd one.
+    const bool fills_bytes = dtype_info(type.dtype).bits < 8 && !type.packed && type.rank() > 0 &&
+                             type.shape.back().size % 2 != 0;
+    if (type.strides.empty() && !fills_bytes) continue;
     TensorType before = chain.info(id).type;
-    before.strides = type.strides;
+    if (!type.strides.empty()) before.strides = type.strides;
     type.strides = reduced_strides(before, type.shape, sizes.max_size());
   }
 }

@@ -121,6 +121,19 @@ TEST_CASE("scales are reduced as their weight is") {
   CHECK(scale.strides == llvm::SmallVector<i64, 4>{12, 2});
 }
 
+TEST_CASE("rows of 4-bit zeros begin with a byte") {
+  for (const char* strides : {"", " strides[6, 1]"}) {
+    const VerifiedChain chain = verified(fmt::format(
+        "chain c rounded_weights(input x: f16[4, 256], weight q: i4[8, 256] packed, weight s: f16[8, 2],\n"
+        "        weight z: u4[8, 2]{}) {{\n"
+        "  y = contract \"mk,nk->mn\"(x, dequant(q, s, z) block (1, 128))\n  return y: f16\n}}\n",
+        strides));
+    const TensorType& zeros = parameter(reduce(chain, 128), 3);
+    CHECK(zeros.shape[1].size == 1);
+    CHECK(zeros.strides[0] % 2 == 0);
+  }
+}
+
 TEST_CASE("different sizes stay different if possible") {
   const ReducedChain mlp = reduce(example("geglu_mlp"), 256);
   CHECK(mlp.sizes == std::vector<std::pair<i64, i64>>{{8192, 256}, {3072, 192}, {768, 128}});
