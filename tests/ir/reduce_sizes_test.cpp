@@ -124,7 +124,8 @@ TEST_CASE("scales are reduced as their weight is") {
 TEST_CASE("rows of 4-bit zeros begin with a byte") {
   for (const char* strides : {"", " strides[6, 1]"}) {
     const VerifiedChain chain = verified(fmt::format(
-        "chain c rounded_weights(input x: f16[4, 256], weight q: i4[8, 256] packed, weight s: f16[8, 2],\n"
+        "chain c rounded_weights(input x: f16[4, 256], weight q: i4[8, 256] packed, weight s: "
+        "f16[8, 2],\n"
         "        weight z: u4[8, 2]{}) {{\n"
         "  y = contract \"mk,nk->mn\"(x, dequant(q, s, z) block (1, 128))\n  return y: f16\n}}\n",
         strides));
