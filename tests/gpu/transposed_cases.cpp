@@ -65,7 +65,7 @@ std::vector<WrittenCase> transposed_cases() {
       forced_sm90("transposed, 192 rows in 2 x 2", dense_chain(333, 3080, 520),
                   "192x168x64g3s4c2n2t"),
       forced_sm90("transposed, groups in 4 x 1", kBatched, "128x144x64g2s5c4t"),
-      forced_sm90("transposed, split-K in 4 x 1", dense_chain(200, 1544, 5560), "128x200x64g2s5c4t",
+      forced_sm90("transposed, split-K in 4 x 1", dense_chain(200, 1544, 5560), "128x200x64g2s4c4t",
                   3),
       forced_sm90("transposed, sum of products in 4 x 1", kSum, "64x104x64p2s6c4t"),
       forced_sm90("transposed, tf32 in 4 x 1", kTf32, "64x104x32p2s6c4t"),

@@ -121,9 +121,9 @@ bool fits_large_cluster(const GemmSm90Shape& shape, const GemmSm90Config& base,
          problem.size.n <= kMostTiles * shape.block_n;
 }
 
-// block_n: the most columns.
+// block_n: the most columns. Where a tile is forced, in clusters of any size.
 std::vector<GemmSm90Shape> transposed_bases(const GemmSm90Config& base,
-                                            const ContractionProblem& problem) {
+                                            const ContractionProblem& problem, bool forced) {
   std::vector<GemmSm90Shape> tiles = {{128, 256, 2, false, 1},
                                       {64, 256, 2, true, 1},
                                       {192, 192, 3, false, 1},
@@ -133,7 +133,8 @@ std::vector<GemmSm90Shape> transposed_bases(const GemmSm90Config& base,
                                                {4, 1}, {4, 2}, {2, 4}};
   std::vector<GemmSm90Shape> shapes = in_clusters(tiles, kClusters);
   llvm::erase_if(shapes, [&](const GemmSm90Shape& shape) {
-    return shape.cluster_m * shape.cluster_n > 2 && !fits_large_cluster(shape, base, problem);
+    return !forced && shape.cluster_m * shape.cluster_n > 2 &&
+           !fits_large_cluster(shape, base, problem);
   });
   return shapes;
 }
@@ -244,7 +245,7 @@ std::vector<GemmSm90Shape> transposed_shapes(const GemmSm90Config& base,
     shape.block_n = static_cast<int>(width);
     if (!llvm::is_contained(shapes, shape)) shapes.push_back(shape);
   };
-  for (const GemmSm90Shape& shape : transposed_bases(base, problem)) {
+  for (const GemmSm90Shape& shape : transposed_bases(base, problem, false)) {
     for (i64 tiles = 1; tiles <= kMostTiles; ++tiles) add(shape, tiles);
     const i64 fewest =
         ceil_div(problem.size.n, i64{shape.block_n} * shape.cluster_n) * shape.cluster_n;
@@ -301,7 +302,7 @@ std::vector<GemmSm90Shape> gemm_sm90_shapes_of(const GemmSm90Config& base,
                                                const ContractionProblem& problem,
                                                const Target& target, bool forced) {
   if (problem.transposed)
-    return forced ? with_all_widths(transposed_bases(base, problem))
+    return forced ? with_all_widths(transposed_bases(base, problem, true))
                   : transposed_shapes(base, problem, target);
   std::vector<GemmSm90Shape> shapes(std::begin(kShapes), std::end(kShapes));
   if (base.epilogue.in_registers) {
