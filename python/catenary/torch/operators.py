@@ -397,7 +397,6 @@ def _fake(count: int) -> Any:
         form = form_of(key)
         check_outputs(form, count)
         _check_types(form, form.arguments(inputs))
-        _check_meta(form, inputs)
         outputs = tuple(empty(form, i, inputs) for i in range(count))
         return outputs[0] if count == 1 else outputs
 
@@ -418,21 +417,13 @@ def check_outputs(form: Form, count: int) -> None:
 def _fake_out(inputs: list[torch.Tensor], outs: list[torch.Tensor], key: int, scalars: Sequence[float] = ()) -> None:
     form = form_of(key)
     _check_types(form, form.arguments(inputs, outs))
-    _check_meta(form, [*inputs, *outs])
-
-
-def _check_meta(form: Form, tensors: Sequence[torch.Tensor]) -> None:
-    """ArgumentError for tensors of the meta device beside others: nothing would compute the result."""
-    if len({tensor.device.type == "meta" for tensor in tensors}) > 1:
-        raise ArgumentError(
-            f"chain '{form.name}' has tensors on the meta device and on others: load the weights, or move all tensors "
-            "to one device"
-        )
 
 
 def _check_types(form: Form, tensors: Sequence[torch.Tensor]) -> None:
     if len(tensors) != len(form.inputs):
         raise ArgumentError(f"chain '{form.name}' takes {len(form.inputs)} tensors, got {len(tensors)}")
+    if len({tensor.device.type == "meta" for tensor in tensors}) > 1:  # nothing would compute the result
+        raise ArgumentError(f"chain '{form.name}' has tensors on the meta device and on others: load the weights")
     for parameter, tensor in zip(form.inputs, tensors, strict=False):
         if parameter.bytes:
             _check_bytes(parameter, tensor)

@@ -35,7 +35,7 @@ def backend(graph: torch.fx.GraphModule, inputs: Any, *, mode: str | None = None
     given = dict(options or {})
     own = {name.removeprefix("catenary."): given.pop(name) for name in list(given) if name.startswith("catenary.")}
     if unknown := sorted(set(own) - OPTIONS):
-        raise ArgumentError(f"'catenary.{unknown[0]}' is no option: use catenary.accept, catenary.margin or catenary.pdl")
+        raise ArgumentError(f"'catenary.{unknown[0]}' is no option: use catenary.accept, .margin or .pdl")
     patches.update({name.replace("-", "_"): value for name, value in given.items()})
     before = patches.get("post_grad_custom_pre_pass", config.post_grad_custom_pre_pass)
     patches["post_grad_custom_pre_pass"] = CatenaryPass(before=before, **own)
