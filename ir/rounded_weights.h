@@ -17,8 +17,8 @@
 
 namespace catenary {
 
-// Pure. The word itself is not set; without a chain where no contraction reads a dequantised weight
-// of integers. Whether the form is allowed is the caller's to ask (Chain::rounded_weights).
+// Pure. The form does not have the word itself. There is no form where no contraction reads a
+// dequantised weight of integers. The caller checks that the chain or its options allow the form.
 RewrittenChain rounded_form(const VerifiedChain& chain);
 
 }  // namespace catenary

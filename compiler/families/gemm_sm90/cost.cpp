@@ -147,7 +147,7 @@ double box_clocks(const GemmSm90Config& c) {
     if (operand.by_cp_async) return 0;
     return rows / (operand.k_major ? box_rows : kRowsOfLines);
   };
-  // Of the CTA that loads most.
+  // The CTA with most rows of B sets the time of its cluster.
   const i32 rows_of_b =
       c.has_equal_parts_b()
           ? c.tile.block_n / c.schedule.cluster_m
