@@ -111,7 +111,7 @@ class Explainer {
                           {"kept_apart", json::Array(bucket.kept_apart)}};
       if (bucket.form >= 0) {
         const ChainForm& form = plan_.forms[bucket.form];
-        const llvm::SmallVector<const char*, 3> names = form_names(form);
+        const llvm::SmallVector<const char*, 4> names = form_names(form);
         for (const char* name : names) object[name] = true;
         object[names.front()] = json::Array(form.rewritten);
       }
@@ -149,11 +149,12 @@ class Explainer {
   int fix_ups() const { return static_cast<int>(last().kernels.size()) - plan_.fused_kernels; }
 
   // The names of what a form is in JSON; the first one has its clauses.
-  static llvm::SmallVector<const char*, 3> form_names(const ChainForm& form) {
-    llvm::SmallVector<const char*, 3> names;
+  static llvm::SmallVector<const char*, 4> form_names(const ChainForm& form) {
+    llvm::SmallVector<const char*, 4> names;
     if (form.algebraic) names.push_back("algebraic");
     if (form.rounded) names.push_back("rounded");
     if (form.sums_products) names.push_back("sums_products");
+    if (form.canonical) names.push_back("canonical");
     return names;
   }
 
@@ -161,10 +162,11 @@ class Explainer {
   std::string form_text(const PlanBucket& bucket) const {
     if (bucket.form < 0) return "";
     const ChainForm& form = plan_.forms[bucket.form];
-    llvm::SmallVector<const char*, 3> parts;
+    llvm::SmallVector<const char*, 4> parts;
     if (form.algebraic) parts.push_back("algebraic form of norms");
     if (form.rounded) parts.push_back("rounded weights");
     if (form.sums_products) parts.push_back("sums of products");
+    if (form.canonical) parts.push_back("canonical form");
     std::string out = fmt::format("\n{}\n", fmt::join(parts, ", "));
     for (const std::string& what : form.rewritten) line(out, "", what);
     return out;

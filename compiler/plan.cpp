@@ -188,7 +188,7 @@ struct Variants {
   std::vector<ValueId> may_share;
   // FusionPlan::kept_apart where operands are formed, of the first chain.
   std::vector<std::string> kept_apart;
-  // The forms that are allowed beside the chain as it is written, and why others are not.
+  // The canonical form and those that are allowed beside it, and why others are not.
   std::vector<ChainForm> forms;
   std::vector<std::string> not_rewritten;
   bool is_algebraic(size_t i) const { return all[i].form >= 0 && forms[all[i].form].algebraic; }
@@ -229,20 +229,23 @@ bool keep_one_form(Variants& variants) {
   return false;
 }
 
-// Those of the chain as it is written come first; a kernel for each op is for comparison, and has
-// no algebraic form. The result points to the chain.
-Variants fusion_variants(const VerifiedChain& chain, const PlanOptions& options) {
+// Those of the canonical form come first. A kernel for each op is for comparison: of the chain as
+// it is written, which has no algebraic form. The result points to the chain.
+Variants fusion_variants(const VerifiedChain& written, const PlanOptions& options) {
   Variants variants;
-  ChainForms forms = other_forms(chain, options.algebraic_norms && options.fuse,
-                                 chain.chain().words.rounded_weights);
+  ChainForms forms = other_forms(written, options.algebraic_norms && options.fuse,
+                                 written.chain().words.rounded_weights);
   variants.forms = std::move(forms.all);
   variants.not_rewritten = std::move(forms.kept);
-  if (!options.batch_invariant || keep_one_form(variants))
-    add_variants(chain, -1, options, variants);
+  const bool has_own = !options.batch_invariant || keep_one_form(variants);
+  const ChainForm own = options.fuse ? std::move(forms.canonical) : ChainForm();
+  const VerifiedChain& chain = own.chain ? *own.chain : written;
   // With batch_invariant a row is summed in one order for every M.
-  if (!options.batch_invariant && options.fuse) add_sums_of_products(chain, variants.forms);
-  for (size_t i = 0; i < variants.forms.size(); ++i)
-    add_variants(*variants.forms[i].chain, static_cast<int>(i), options, variants);
+  if (!options.batch_invariant && options.fuse) add_sums_of_products(chain, own, variants.forms);
+  const int others = static_cast<int>(variants.forms.size());
+  if (own.chain) variants.forms.push_back(own);
+  if (has_own) add_variants(chain, own.chain ? others : -1, options, variants);
+  for (int i = 0; i < others; ++i) add_variants(*variants.forms[i].chain, i, options, variants);
   return variants;
 }
 

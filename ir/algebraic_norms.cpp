@@ -5,6 +5,7 @@
 
 #include "ir/dependence.h"
 #include "ir/rewrite.h"
+#include "ir/row_products.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace catenary {
@@ -52,17 +53,6 @@ class NormFinder {
   const Value& value(ValueId id) const { return chain_.value(id); }
   const TensorType& type(ValueId id) const { return chain_.info(id).type; }
 
-  // The dimension of the operand that a dense contraction sums; -1: it is no product of its rows.
-  int summed_dim(ValueId contraction, ValueId operand) const {
-    const Value& v = value(contraction);
-    if (v.op != Op::kContract || v.ragged) return -1;
-    const Contraction& c = *chain_.info(contraction).contraction;
-    if (!c.batch.empty() || c.k.size() != 1 || c.m.size() != 1 || c.n.size() != 1) return -1;
-    const bool left = v.operands[0].value == operand;
-    if (left == (v.operands[1].value == operand)) return -1;
-    return left ? c.k[0].left : c.k[0].right;
-  }
-
   bool is_matrix_of_contraction(ValueId id) const {
     return type(id).rank() == 2 && !is_reduction(value(id).op) &&
            llvm::any_of(users_[id], [&](ValueId user) { return value(user).op == Op::kContract; });
@@ -73,7 +63,7 @@ class NormFinder {
     if (llvm::any_of(chain_.chain().outputs, [&](const Output& o) { return o.value == id; }))
       return "the caller wants it";
     for (ValueId user : users_[id]) {
-      const int dim = summed_dim(user, id);
+      const int dim = summed_dim_of_rows(chain_, user, id);
       if (dim < 0 || (norm.k_dim >= 0 && dim != norm.k_dim))
         return fmt::format("'{}' does not only sum products of its rows", value(user).name);
       norm.k_dim = dim;
@@ -173,7 +163,7 @@ class FormWriter {
       output.value = new_id_[output.value];
       if (output.in_place >= 0) output.in_place = new_id_[output.in_place];
     }
-    drop_unused();
+    drop_unused(form_);
     return verify(std::move(form_));
   }
 
@@ -239,32 +229,6 @@ class FormWriter {
           last ? given.name : names_.make(given.name, "_scaled"));
     }
     new_id_[id] = result;
-  }
-
-  // Drops values that no output needs. Parameters stay.
-  void drop_unused() {
-    std::vector<bool> used(form_.values.size());
-    for (const Output& output : form_.outputs) used[output.value] = true;
-    for (size_t i = form_.values.size(); i-- > 0;) {
-      const Value& value = form_.values[i];
-      used[i] = used[i] || value.op == Op::kParameter;
-      if (!used[i]) continue;
-      for (const Use& use : value.operands) used[use.value] = true;
-    }
-    std::vector<ValueId> kept(form_.values.size(), -1);
-    std::vector<Value> values;
-    for (size_t i = 0; i < form_.values.size(); ++i) {
-      if (!used[i]) continue;
-      kept[i] = static_cast<ValueId>(values.size());
-      values.push_back(std::move(form_.values[i]));
-      for (Use& use : values.back().operands) use.value = kept[use.value];
-      if (auto& ragged = values.back().ragged) ragged->ends = kept[ragged->ends];
-    }
-    form_.values = std::move(values);
-    for (Output& output : form_.outputs) {
-      output.value = kept[output.value];
-      if (output.in_place >= 0) output.in_place = kept[output.in_place];
-    }
   }
 
   const VerifiedChain& chain_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/dimension_classes.h"
 #include "ir/error.h"
 #include "llvm/ADT/SmallSet.h"
 
@@ -14,19 +15,10 @@ using Set = llvm::SmallSet<int, 4>;
 
 class Finder {
  public:
-  explicit Finder(const VerifiedChain& chain) : chain_(chain), sums_(chain.num_values()) {
-    int nodes = 0;
-    for (ValueId id = 0; id < chain.num_values(); ++id) {
-      first_.push_back(nodes);
-      nodes += chain.info(id).type.rank();
-    }
-    parent_.resize(nodes);
-    std::iota(parent_.begin(), parent_.end(), 0);
-    whole_.assign(nodes, false);
-  }
+  explicit Finder(const VerifiedChain& chain)
+      : chain_(chain), classes_(chain), whole_(classes_.size(), false), sums_(chain.num_values()) {}
 
   Factors run() {
-    for (ValueId id = 0; id < chain_.num_values(); ++id) join(id);
     for (ValueId id = 0; id < chain_.num_values(); ++id) keep_groups(id);
     for (ValueId id = 0; id < chain_.num_values(); ++id) keep_blocks(id);
     for (ValueId id = 0; id < chain_.num_values(); ++id) add_sums(id);
@@ -37,55 +29,15 @@ class Finder {
   }
 
  private:
-  int root(ValueId id, int dim) const {
-    int node = first_[id] + dim;
-    while (parent_[node] != node) node = parent_[node];
-    return node;
-  }
-  // Both dimensions are one factor. -1: a tensor lacks the dimension.
-  void join(ValueId a, int dim_a, ValueId b, int dim_b) {
-    if (dim_a >= 0 && dim_b >= 0) parent_[root(a, dim_a)] = root(b, dim_b);
-  }
+  int factor_of(ValueId id, int dim) const { return classes_.of(id, dim); }
   void keep(int factor) { whole_[factor] = true; }
-
-  void join(ValueId id) {
-    const Value& value = chain_.value(id);
-    const ValueInfo& info = chain_.info(id);
-    if (info.contraction) {
-      const Contraction& c = *info.contraction;
-      for (const auto* labels : {&c.batch, &c.m, &c.n, &c.k}) {
-        for (const ContractionLabel& label : *labels) join_label(id, value, label);
-      }
-      if (c.ragged_group) join_label(id, value, *c.ragged_group);
-      return;
-    }
-    if (value.op == Op::kDequant) {
-      for (int d = 0; d < info.type.rank(); ++d) join(id, d, value.operands[0].value, d);
-      return;
-    }
-    for (size_t o = 0; o < info.operand_dims.size(); ++o) {
-      const ValueId operand = value.operands[o].value;
-      for (int d = 0; d < info.type.rank(); ++d) {
-        const int dim = info.operand_dims[o][d];
-        if (dim < 0 || chain_.info(operand).type.shape[dim] != info.type.shape[d]) continue;
-        join(id, d, operand, dim);  // else a dimension of size 1, which is broadcast
-      }
-    }
-  }
-
-  void join_label(ValueId id, const Value& value, const ContractionLabel& label) {
-    const ValueId left = value.operands[0].value, right = value.operands[1].value;
-    join(left, label.left, right, label.right);
-    join(left, label.left, id, label.result);
-    join(right, label.right, id, label.result);
-  }
 
   // Blocks that share a scale, and bytes of a packed weight, have no parts.
   void keep_blocks(ValueId id) {
     if (chain_.value(id).op != Op::kDequant) return;
     for (const Use& operand : chain_.value(id).operands) {
       const int rank = chain_.info(operand.value).type.rank();
-      for (int d = 0; d < rank; ++d) keep(root(operand.value, d));
+      for (int d = 0; d < rank; ++d) keep(factor_of(operand.value, d));
     }
   }
 
@@ -94,27 +46,28 @@ class Finder {
     const Value& value = chain_.value(id);
     const ValueInfo& info = chain_.info(id);
     const auto keep_ends = [&](ValueId ends) {
-      if (ends >= 0) keep(root(ends, 0));
+      if (ends >= 0) keep(factor_of(ends, 0));
     };
     if (info.rows) {
-      keep(root(id, info.rows->dim));
+      keep(factor_of(id, info.rows->dim));
       keep_ends(info.rows->ends);
     }
     for (size_t o = 0; o < info.operand_group.size(); ++o) {
-      if (info.operand_group[o] >= 0) keep(root(value.operands[o].value, info.operand_group[o]));
+      if (info.operand_group[o] >= 0)
+        keep(factor_of(value.operands[o].value, info.operand_group[o]));
     }
     if (!value.ragged) return;
     keep_ends(value.ragged->ends);
     if (info.grouped_terms) {
-      keep(root(value.operands[0].value, info.grouped_terms->dim));
-      keep(root(id, info.grouped_terms->group));
+      keep(factor_of(value.operands[0].value, info.grouped_terms->dim));
+      keep(factor_of(id, info.grouped_terms->group));
     }
     if (!info.contraction) return;
     const Contraction& c = *info.contraction;
     const auto keep_label = [&](const ContractionLabel& label) {
-      if (label.left >= 0) keep(root(value.operands[0].value, label.left));
-      if (label.right >= 0) keep(root(value.operands[1].value, label.right));
-      if (label.result >= 0) keep(root(id, label.result));
+      if (label.left >= 0) keep(factor_of(value.operands[0].value, label.left));
+      if (label.right >= 0) keep(factor_of(value.operands[1].value, label.right));
+      if (label.result >= 0) keep(factor_of(id, label.result));
     };
     if (c.ragged_group) keep_label(*c.ragged_group);
     for (const auto* labels : {&c.batch, &c.m, &c.n, &c.k}) {
@@ -126,7 +79,7 @@ class Finder {
 
   bool has(ValueId id, int factor) const {
     for (int d = 0; d < chain_.info(id).type.rank(); ++d) {
-      if (root(id, d) == factor) return true;
+      if (factor_of(id, d) == factor) return true;
     }
     return false;
   }
@@ -144,11 +97,11 @@ class Finder {
     }
     if (info.contraction) {
       for (const ContractionLabel& label : info.contraction->k) {
-        sums_[id].insert(root(value.operands[0].value, label.left));
+        sums_[id].insert(factor_of(value.operands[0].value, label.left));
       }
     }
     for (const int dim : info.summed) {
-      const int factor = root(value.operands[0].value, dim);
+      const int factor = factor_of(value.operands[0].value, dim);
       if (value.op != Op::kSum) keep(factor);
       sums_[id].insert(factor);
     }
@@ -184,7 +137,7 @@ class Finder {
   void keep_repeated(ValueId id) {
     Set seen;
     for (int d = 0; d < chain_.info(id).type.rank(); ++d) {
-      if (!seen.insert(root(id, d)).second) keep(root(id, d));
+      if (!seen.insert(factor_of(id, d)).second) keep(factor_of(id, d));
     }
   }
 
@@ -192,7 +145,7 @@ class Finder {
   void keep_gaps() {
     const auto check = [&](ValueId id, const TensorType& type) {
       if (span_elements(type) == num_elements(type)) return;
-      for (int d = 0; d < type.rank(); ++d) keep(root(id, d));
+      for (int d = 0; d < type.rank(); ++d) keep(factor_of(id, d));
     };
     for (const ValueId id : chain_.parameters()) check(id, chain_.info(id).type);
     for (size_t i = 0; i < chain_.chain().outputs.size(); ++i) {
@@ -205,7 +158,7 @@ class Finder {
     Set symbolic;
     for (ValueId id = 0; id < chain_.num_values(); ++id) {
       for (int d = 0; d < chain_.info(id).type.rank(); ++d) {
-        if (chain_.info(id).type.shape[d].symbolic) symbolic.insert(root(id, d));
+        if (chain_.info(id).type.shape[d].symbolic) symbolic.insert(factor_of(id, d));
       }
     }
     if (symbolic.size() < 2) return;
@@ -227,7 +180,7 @@ class Finder {
     for (const ValueId id : values) {
       llvm::SmallVector<int, 4> dims;
       for (int d = 0; d < chain_.info(id).type.rank(); ++d) {
-        dims.push_back(number(root(id, d), factors));
+        dims.push_back(number(factor_of(id, d), factors));
       }
       factors.operands.push_back(std::move(dims));
     }
@@ -244,10 +197,9 @@ class Finder {
   }
 
   const VerifiedChain& chain_;
-  std::vector<int> first_;   // the node of dimension 0, by value
-  std::vector<int> parent_;  // of each node; a root is a factor
-  std::vector<bool> whole_;  // by root: does not divide
-  std::vector<Set> sums_;    // by value
+  DimensionClasses classes_;  // a class is a factor
+  std::vector<bool> whole_;   // by factor: does not divide
+  std::vector<Set> sums_;     // by value
   std::vector<int> numbered_;
 };
 

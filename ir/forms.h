@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The other forms that the words of a chain allow: chains that a plan may compute in its place, and
-// whose results are right too.
+// The forms of a chain: the one that planners read, and those that its words allow, which a plan
+// may compute in its place and whose results are right too.
 #pragma once
 
 #include <memory>
@@ -9,11 +9,12 @@
 
 namespace catenary {
 
-// One of them: the algebraic form (algebraic_norms.h), the rounded form (rounded_weights.h), or the
-// rounded form of the algebraic one. A plan adds those with sums of products (summed_products.h),
-// which no word needs to allow.
+// One of them: the canonical form (canonical_form.h), and of that the algebraic form
+// (algebraic_norms.h), the rounded form (rounded_weights.h), or the rounded form of the algebraic
+// one. A plan adds those with sums of products (summed_products.h), which no word needs to allow.
 struct ChainForm {
   std::shared_ptr<const VerifiedChain> chain;
+  bool canonical = false;  // the chain was written in another way
   bool algebraic = false;
   bool rounded = false;
   bool sums_products = false;
@@ -21,14 +22,17 @@ struct ChainForm {
 };
 
 struct ChainForms {
-  std::vector<ChainForm> all;     // no form is the chain as written
-  std::vector<std::string> kept;  // AlgebraicForm::kept of the chain
+  ChainForm canonical;            // without a chain: the one that was written is
+  std::vector<ChainForm> all;     // the others, of the canonical form
+  std::vector<std::string> kept;  // AlgebraicForm::kept
 };
 
 // Pure. `algebraic`, `rounded`: the forms that are allowed.
 ChainForms other_forms(const VerifiedChain& chain, bool algebraic, bool rounded);
 
-// Appends the forms with sums of products: of the chain as written, then of each of `forms`.
-void add_sums_of_products(const VerifiedChain& chain, std::vector<ChainForm>& forms);
+// Appends the forms with sums of products: of `chain`, which `form` describes, then of each of
+// `forms`.
+void add_sums_of_products(const VerifiedChain& chain, const ChainForm& form,
+                          std::vector<ChainForm>& forms);
 
 }  // namespace catenary

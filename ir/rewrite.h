@@ -18,6 +18,9 @@ struct RewrittenChain {
 // is then planned as it is.
 RewrittenChain rewritten_chain(Expected<VerifiedChain> written, std::vector<std::string> clauses);
 
+// Drops values that no output needs. Parameters stay.
+void drop_unused(Chain& chain);
+
 // Names that no value of the chain has.
 class FreshNames {
  public:

@@ -7,6 +7,7 @@
 
 #include "compiler/fusion/edit_groups.h"
 #include "ir/dependence.h"
+#include "ir/row_products.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace catenary {
@@ -197,23 +198,11 @@ class OperandFormer {
                         [&](const Output& output) { return output.value == id; });
   }
 
-  // The dimension of the operand that a contraction sums; -1: it is no product of the operand's
-  // rows.
-  int summed_dim_of(ValueId contraction, ValueId operand) const {
-    const Value& v = value(contraction);
-    if (v.op != Op::kContract || v.ragged) return -1;
-    const Contraction& c = *chain_.info(contraction).contraction;
-    if (!c.batch.empty() || c.k.size() != 1 || c.m.size() != 1 || c.n.size() != 1) return -1;
-    const bool left = v.operands[0].value == operand;
-    if (left == (v.operands[1].value == operand)) return -1;
-    return left ? c.k[0].left : c.k[0].right;
-  }
-
   // K of an elementwise matrix that some contraction multiplies; -1: it is none.
   int summed_dim(ValueId id) const {
     if (!is_per_element(value(id).op) || type(id).rank() != 2) return -1;
     for (ValueId user : users_[id]) {
-      if (const int dim = summed_dim_of(user, id); dim >= 0) return dim;
+      if (const int dim = summed_dim_of_rows(chain_, user, id); dim >= 0) return dim;
     }
     return -1;
   }
@@ -224,8 +213,8 @@ class OperandFormer {
     if (is_output(operand)) refusal = "the caller wants it";
     for (ValueId user : users_[operand]) {
       const int g = plan_.group_of[user];
-      const bool fits =
-          summed_dim_of(user, operand) == k_dim && g >= 0 && fits_group(g, operand, k_dim);
+      const bool fits = summed_dim_of_rows(chain_, user, operand) == k_dim && g >= 0 &&
+                        fits_group(g, operand, k_dim);
       if (!fits && refusal.empty())
         refusal = fmt::format("'{}' reads it too, and not only as the rows of a product",
                               value(user).name);
@@ -241,7 +230,7 @@ class OperandFormer {
     return group.kind == FusionGroup::Kind::kContraction && group.row_data < 0 &&
            group.accumulators.size() == group.anchors.size() &&
            llvm::all_of(group.anchors, [&](const GroupAnchor& anchor) {
-             return summed_dim_of(anchor.value, operand) == k_dim;
+             return summed_dim_of_rows(chain_, anchor.value, operand) == k_dim;
            });
   }
 

@@ -38,11 +38,11 @@ constexpr std::string_view kByGroup = "a kernel takes by group";
 
 bool same_shape(llvm::ArrayRef<Dim> a, llvm::ArrayRef<Dim> b) { return a == b; }
 
-std::string shape_text(llvm::ArrayRef<Dim> shape) {
+std::string shape_text(const VerifiedChain& chain, llvm::ArrayRef<Dim> shape) {
   std::string text = "[";
   for (const Dim& dim : shape) {
     text += fmt::format("{}{}", text.size() > 1 ? ", " : "",
-                        dim.symbolic ? std::string("M") : fmt::to_string(dim.size));
+                        dim.symbolic ? chain.chain().symbol->name : fmt::to_string(dim.size));
   }
   return text + "]";
 }
@@ -366,7 +366,8 @@ class Fuser {
             ? fmt::format("'{}' reads a dequantised weight, whose kernel computes no more", v.name)
         : same ? fmt::format("'{}' reads a value of the kernel before it in another order", v.name)
                : fmt::format("'{}' is {}, the kernel before it computes {}", v.name,
-                             shape_text(shape(id)), shape_text(plan_.groups[latest].shape)));
+                             shape_text(chain_, shape(id)),
+                             shape_text(chain_, plan_.groups[latest].shape)));
     pending_group_.resize(plan_.groups.size());
   }
 

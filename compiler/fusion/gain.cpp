@@ -3,6 +3,7 @@
 
 #include "compiler/fusion/edit_groups.h"
 #include "ir/dependence.h"
+#include "ir/row_products.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace catenary {
@@ -85,13 +86,7 @@ class GainMover {
 
   // Does the contraction sum products of the operand's rows, along the gain?
   bool multiplies_rows(ValueId contraction, const ScaledOperand& operand) const {
-    const Value& v = value(contraction);
-    if (v.op != Op::kContract || v.ragged) return false;
-    const Contraction& c = *chain_.info(contraction).contraction;
-    if (!c.batch.empty() || c.k.size() != 1 || c.m.size() != 1 || c.n.size() != 1) return false;
-    const bool left = v.operands[0].value == operand.scaled;
-    if (left == (v.operands[1].value == operand.scaled)) return false;
-    return (left ? c.k[0].left : c.k[0].right) == operand.dim;
+    return summed_dim_of_rows(chain_, contraction, operand.scaled) == operand.dim;
   }
 
   bool fits_group(int g, const ScaledOperand& operand) const {

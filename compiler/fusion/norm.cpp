@@ -3,6 +3,7 @@
 
 #include "compiler/fusion/edit_groups.h"
 #include "compiler/fusion/group.h"
+#include "ir/row_products.h"
 
 namespace catenary {
 namespace {
@@ -58,14 +59,7 @@ class NormMover {
   // Do the contraction's rows have the sum's label, and does it sum the same dimension of its
   // operand x?
   bool multiplies_rows(ValueId contraction, ValueId sum, ValueId x) const {
-    const Value& v = value(contraction);
-    const Contraction& c = *chain_.info(contraction).contraction;
-    if (v.ragged || !c.batch.empty() || c.k.size() != 1 || c.m.size() != 1 || c.n.size() != 1)
-      return false;
-    const bool left = v.operands[0].value == x;
-    if (!left && v.operands[1].value != x) return false;
-    if (v.operands[0].value == v.operands[1].value) return false;
-    return (left ? c.k[0].left : c.k[0].right) == chain_.info(sum).summed[0];
+    return summed_dim_of_rows(chain_, contraction, x) == chain_.info(sum).summed[0];
   }
 
   // The groups that read the sum's group. Empty: one of them is not a contraction over x.

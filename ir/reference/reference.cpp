@@ -9,6 +9,7 @@
 #include <limits>
 #include <thread>
 
+#include "ir/canonical_form.h"
 #include "ir/dense_map.h"
 #include "ir/forms.h"
 #include "ir/parallel.h"
@@ -290,6 +291,27 @@ Error check_ends(const VerifiedChain& chain, ValueId id, i64 symbol,
   return Error::success();
 }
 
+// The bindings with the dimensions of a form, which may have several as one (canonical_form.h).
+Expected<ReferenceInputs> bound_to(const VerifiedChain& form, const ReferenceInputs& inputs) {
+  ReferenceInputs bound = inputs;
+  for (size_t i = 0; i < bound.parameters.size(); ++i) {
+    TensorType& type = bound.parameters[i].type;
+    const ValueId id = form.parameters()[i];
+    const TensorType declared = with_symbol(form.info(id).type, inputs.symbol);
+    if (type.shape == declared.shape) continue;
+    if (type.strides.empty()) type.strides = contiguous_strides(type.shape);
+    const auto merged = with_merged_dimensions(type, declared.shape);
+    if (!merged) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "parameter '{}' is bound to a tensor {}, in whose memory dimensions do not "
+                        "follow each other as in the chain: bind one with the chain's strides",
+                        form.value(id).name, to_string(type));
+    }
+    type = *merged;
+  }
+  return bound;
+}
+
 Expected<std::unique_ptr<ReferenceState>> make_state(const VerifiedChain& chain,
                                                      const ReferenceInputs& inputs) {
   std::vector<TensorType> types;
@@ -335,7 +357,9 @@ Expected<Reference> Reference::create(const VerifiedChain& chain, const Referenc
   const ChainForms forms =
       other_forms(chain, given.words.algebraic_norms, given.words.rounded_weights);
   for (const ChainForm& form : forms.all) {
-    auto form_state = make_state(*form.chain, inputs);
+    auto bound = bound_to(*form.chain, inputs);
+    if (!bound) return bound.takeError();
+    auto form_state = make_state(*form.chain, *bound);
     if (!form_state) return form_state.takeError();
     reference.forms_.push_back({form.chain, std::move(*form_state)});
   }

@@ -48,6 +48,8 @@ Error Parser::outputs() {
   do {
     Output output;
     output.at = peek().at;
+    if (peek(1).is("(") || peek(1).kind == TokenKind::kString)
+      return expected("the name of a value after 'return': give the result of an operation one");
     auto id = reference();
     if (!id) return id.takeError();
     output.value = *id;
@@ -119,6 +121,13 @@ Error Parser::call_head(Value& value) {
   }
   if (value.op == Op::kContract && accept_name("f32")) value.true_f32 = true;
   if (value.op == Op::kContract && accept_name("fast_accum")) value.fast_accum = true;
+  if (peek().kind == TokenKind::kString && !takes_equation(value.op)) {
+    return make_error_at(
+        peek().at, ErrorCode::kParse, "'{}' has no equation: {}", op,
+        value.op == Op::kMax
+            ? "write reduce_max \"mn->m\"(x) for the largest of each row"
+            : "name the dimensions of each operand after it, as in mul(x @ \"mk\", s @ \"m\")");
+  }
   return expect("(", fmt::format("before the operands of '{}'", op));
 }
 
@@ -163,9 +172,11 @@ Error Parser::attribute(Value& value, llvm::SmallVectorImpl<std::string_view>& s
   const auto* found =
       std::find(info.attributes.begin(), info.attributes.end(), attribute_name.text);
   if (found == info.attributes.end()) {
+    const bool has_some = !info.attributes[0].empty();
     return make_error_at(
-        attribute_name.at, ErrorCode::kParse, "'{}' has no attribute {}{}: remove it", info.text,
-        quoted(attribute_name.text), suggestion(attribute_name.text, info.attributes));
+        attribute_name.at, ErrorCode::kParse, "'{}' has no attribute {}{}: {}", info.text,
+        quoted(attribute_name.text), suggestion(attribute_name.text, info.attributes),
+        has_some ? fmt::format("write {}", with_attributes(value.op)) : "remove it");
   }
   if (llvm::is_contained(seen, attribute_name.text)) {
     return make_error_at(attribute_name.at, ErrorCode::kParse,

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/canonical_form.h"
+
+#include "ir/dimension_classes.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace catenary {
+namespace {
+
+bool is_16bit_float(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
+
+// Is the value a cast of the elements as they lie?
+bool is_plain_cast(const VerifiedChain& chain, ValueId id) {
+  const Value& value = chain.value(id);
+  if (value.op != Op::kCast || value.ragged) return false;
+  const ValueInfo& info = chain.info(id);
+  if (info.type.shape != chain.info(value.operands[0].value).type.shape) return false;
+  for (int d = 0; d < info.type.rank(); ++d) {
+    if (info.operand_dims[0][d] != d) return false;
+  }
+  return info.operand_group.empty() || info.operand_group[0] < 0;
+}
+
+// May `user` read what `cast`, the value `id` of the form, casts?
+bool reads_through(const VerifiedChain& chain, const Value& user, ValueId id, const Value& cast) {
+  if (!is_plain_cast(chain, id)) return false;
+  const DType from = chain.info(cast.operands[0].value).type.dtype;
+  const DType to = chain.info(id).type.dtype;
+  if (from == to) return true;
+  const bool widens = is_elementwise(user.op) || is_reduction(user.op) || user.op == Op::kCast;
+  return widens && is_16bit_float(from) && to == DType::kF32;
+}
+
+// The chain without casts that change nothing.
+RewrittenChain without_casts(const VerifiedChain& chain) {
+  Chain form = chain.chain();
+  std::vector<bool> passed(chain.num_values());
+  for (ValueId id = 0; id < chain.num_values(); ++id) {
+    Value& user = form.values[id];
+    for (Use& use : user.operands) {
+      while (reads_through(chain, user, use.value, form.values[use.value])) {
+        passed[use.value] = true;
+        if (use.labels.empty() && (is_elementwise(user.op) || user.op == Op::kCast))
+          use.labels = chain.info(use.value).labels;
+        use.value = form.values[use.value].operands[0].value;
+      }
+    }
+  }
+  if (llvm::none_of(passed, [](bool it) { return it; })) return {};
+  std::vector<std::string> names;
+  for (ValueId id = 0; id < chain.num_values(); ++id) {
+    if (passed[id]) names.push_back(chain.value(id).name);
+  }
+  drop_unused(form);
+  std::vector<std::string> clauses;
+  for (const std::string& name : names) {
+    if (llvm::none_of(form.values, [&](const Value& value) { return value.name == name; }))
+      clauses.push_back(fmt::format("'{}' is a cast that changes nothing", name));
+  }
+  return rewritten_chain(verify(std::move(form)), std::move(clauses));
+}
+
+// Which classes of dimensions are merged into the one before them.
+class Merger {
+ public:
+  explicit Merger(const VerifiedChain& chain)
+      : chain_(chain),
+        classes_(chain),
+        next_(classes_.size(), kUnseen),
+        previous_(classes_.size(), kUnseen),
+        apart_(classes_.size()),
+        inner_(classes_.size()) {
+    for (ValueId id = 0; id < chain.num_values(); ++id) {
+      follow(id);
+      keep_apart(id);
+    }
+    for (ValueId id : chain.parameters()) keep_gaps(id, chain.info(id).type);
+    for (size_t i = 0; i < outputs().size(); ++i)
+      keep_gaps(outputs()[i].value, chain.output_type(static_cast<int>(i)));
+    for (ValueId id = 0; id < chain.num_values(); ++id) merge(id);
+  }
+
+  RewrittenChain run() const {
+    if (llvm::none_of(inner_, [](bool it) { return it; })) return {};
+    Chain form = chain_.chain();
+    std::vector<std::string> merged;
+    for (ValueId id = 0; id < chain_.num_values(); ++id) {
+      Value& value = form.values[id];
+      const bool named = value.op == Op::kParameter || is_output(id);
+      if (named && has_inner(id)) merged.push_back(fmt::format("'{}'", value.name));
+      if (value.op == Op::kParameter) {
+        value.type = merged_type(id, chain_.info(id).type);
+      } else {
+        relabel(id, value);
+      }
+    }
+    for (size_t i = 0; i < form.outputs.size(); ++i) {
+      Output& output = form.outputs[i];
+      if (output.strides.empty()) continue;
+      output.strides = merged_type(output.value, chain_.output_type(static_cast<int>(i))).strides;
+    }
+    std::vector<std::string> clauses{
+        fmt::format("dimensions that always follow each other are one, those of {}",
+                    merged.empty() ? "values between" : fmt::to_string(fmt::join(merged, ", ")))};
+    return rewritten_chain(verify(std::move(form)), std::move(clauses));
+  }
+
+ private:
+  static constexpr int kUnseen = -1;
+  static constexpr int kNone = -2;  // nothing, or not the same everywhere
+
+  const std::vector<Output>& outputs() const { return chain_.chain().outputs; }
+  const TensorType& type(ValueId id) const { return chain_.info(id).type; }
+  bool is_output(ValueId id) const {
+    return llvm::any_of(outputs(), [&](const Output& output) { return output.value == id; });
+  }
+  void keep(ValueId id, int dim) {
+    if (dim >= 0) apart_[classes_.of(id, dim)] = true;
+  }
+
+  // Notes which classes are beside each other in the value.
+  void follow(ValueId id) {
+    const int rank = type(id).rank();
+    const auto note = [](int& known, int given) {
+      known = known == kUnseen || known == given ? given : kNone;
+    };
+    for (int d = 0; d < rank; ++d) {
+      const int own = classes_.of(id, d);
+      note(next_[own], d + 1 < rank ? classes_.of(id, d + 1) : kNone);
+      note(previous_[own], d > 0 ? classes_.of(id, d - 1) : kNone);
+    }
+  }
+
+  // Rows of groups, quantised matrices and dimensions of size 1 that are broadcast stay.
+  void keep_apart(ValueId id) {
+    const Value& value = chain_.value(id);
+    const ValueInfo& info = chain_.info(id);
+    if (info.rows) keep(id, info.rows->dim);
+    if (value.ragged) keep_ragged(id);
+    for (size_t o = 0; o < value.operands.size(); ++o) {
+      const ValueId operand = value.operands[o].value;
+      if (o < info.operand_group.size()) keep(operand, info.operand_group[o]);
+      if (value.op == Op::kDequant) keep_all(operand);
+      if (is_elementwise(value.op) || value.op == Op::kCast)
+        keep_broadcast(id, operand, info.operand_dims[o]);
+    }
+    if (value.op == Op::kDequant || (value.op == Op::kParameter && value.type.packed)) keep_all(id);
+  }
+
+  void keep_all(ValueId id) {
+    for (int d = 0; d < type(id).rank(); ++d) keep(id, d);
+  }
+
+  // An operand with dimensions of size 1 that are broadcast is aligned by its rank: it stays, and
+  // so do the dimensions that it is broadcast along.
+  void keep_broadcast(ValueId id, ValueId operand, llvm::ArrayRef<int> dims) {
+    const auto mapped = llvm::count_if(dims, [](int dim) { return dim >= 0; });
+    if (mapped == type(operand).rank()) return;
+    keep_all(operand);
+    for (int d = 0; d < static_cast<int>(dims.size()); ++d) {
+      if (dims[d] < 0) keep(id, d);
+    }
+  }
+
+  void keep_ragged(ValueId id) {
+    const Value& value = chain_.value(id);
+    const ValueInfo& info = chain_.info(id);
+    keep_all(value.ragged->ends);
+    if (info.grouped_terms) {
+      keep(value.operands[0].value, info.grouped_terms->dim);
+      keep(id, info.grouped_terms->group);
+    }
+    if (!info.contraction) return;
+    const auto keep_label = [&](const ContractionLabel& label) {
+      keep(value.operands[0].value, label.left);
+      keep(value.operands[1].value, label.right);
+      keep(id, label.result);
+    };
+    const Contraction& c = *info.contraction;
+    if (c.ragged_group) keep_label(*c.ragged_group);
+    for (const auto* labels : {&c.batch, &c.m, &c.n, &c.k}) {
+      for (const ContractionLabel& label : *labels) {
+        if (label.label == value.ragged->label) keep_label(label);
+      }
+    }
+  }
+
+  // Dimensions that do not follow each other in memory stay.
+  void keep_gaps(ValueId id, const TensorType& in_memory) {
+    for (int d = 0; d + 1 < in_memory.rank(); ++d) {
+      const i64 size = in_memory.shape[d].size, inner = in_memory.shape[d + 1].size;
+      const bool follows = in_memory.strides[d] == in_memory.strides[d + 1] * inner;
+      if (size != 1 && inner != 1 && !follows) next_[classes_.of(id, d)] = kNone;
+    }
+  }
+
+  // Merges what follows each dimension of the value, as long as the product is a size.
+  void merge(ValueId id) {
+    std::optional<Dim> whole;
+    for (int d = 0; d < type(id).rank(); ++d) {
+      const Dim dim = type(id).shape[d];
+      const int own = classes_.of(id, d);
+      const bool follows = whole && may_follow(classes_.of(id, d - 1), own);
+      inner_[own] = follows && is_size(*whole, dim);
+      whole = inner_[own] ? Dim{whole->size * dim.size, whole->symbolic || dim.symbolic} : dim;
+    }
+  }
+
+  // May the two be one? A kernel's coordinates have 32 bits.
+  static bool is_size(const Dim& outer, const Dim& inner) {
+    constexpr i64 kMost = i64{1} << 31;
+    if (outer.symbolic || inner.symbolic) return (outer.symbolic ? inner : outer) == Dim{1, false};
+    return inner.size == 0 || outer.size <= kMost / inner.size;
+  }
+
+  bool may_follow(int before, int own) const {
+    return before != own && next_[before] == own && previous_[own] == before && !apart_[before] &&
+           !apart_[own];
+  }
+
+  bool is_inner(ValueId id, int dim) const { return inner_[classes_.of(id, dim)]; }
+  bool has_inner(ValueId id) const {
+    for (int d = 0; d < type(id).rank(); ++d) {
+      if (is_inner(id, d)) return true;
+    }
+    return false;
+  }
+
+  TensorType merged_type(ValueId id, const TensorType& given) const {
+    TensorType merged = given;
+    merged.shape.clear();
+    merged.strides.clear();
+    for (int d = 0; d < given.rank(); ++d) {
+      const Dim dim = given.shape[d];
+      if (!is_inner(id, d)) {
+        merged.shape.push_back(dim);
+        merged.strides.push_back(given.strides[d]);
+        continue;
+      }
+      Dim& whole = merged.shape.back();
+      if (dim.size != 1 || dim.symbolic) merged.strides.back() = given.strides[d];
+      whole = Dim{whole.size * dim.size, whole.symbolic || dim.symbolic};
+    }
+    return merged;
+  }
+
+  // `labels` of the dimensions of a value, without those that are merged.
+  std::string merged_labels(ValueId id, std::string_view labels) const {
+    std::string kept;
+    for (size_t d = 0; d < labels.size(); ++d) {
+      if (!is_inner(id, static_cast<int>(d))) kept += labels[d];
+    }
+    return kept;
+  }
+
+  void relabel(ValueId id, Value& value) const {
+    for (Use& use : value.operands) use.labels = merged_labels(use.value, use.labels);
+    if (value.equation.empty()) return;
+    const std::string_view equation = value.equation;
+    const size_t arrow = equation.find("->");
+    std::string_view left = equation.substr(0, arrow);
+    std::string merged;
+    for (size_t o = 0; o < value.operands.size(); ++o) {
+      const size_t comma = std::min(left.find(','), left.size());
+      if (o > 0) merged += ',';
+      merged += merged_labels(value.operands[o].value, left.substr(0, comma));
+      left.remove_prefix(std::min(comma + 1, left.size()));
+    }
+    value.equation = merged + "->" + merged_labels(id, equation.substr(arrow + 2));
+  }
+
+  const VerifiedChain& chain_;
+  DimensionClasses classes_;
+  std::vector<int> next_;  // the class that follows, by class
+  std::vector<int> previous_;
+  std::vector<bool> apart_;
+  std::vector<bool> inner_;  // merged into the one before
+};
+
+}  // namespace
+
+RewrittenChain canonical_form(const VerifiedChain& chain) {
+  RewrittenChain casts = without_casts(chain);
+  RewrittenChain merged = Merger(casts.chain ? *casts.chain : chain).run();
+  if (!merged.chain) return casts;
+  llvm::append_range(casts.rewritten, merged.rewritten);
+  return {std::move(merged.chain), std::move(casts.rewritten)};
+}
+
+std::optional<TensorType> with_merged_dimensions(const TensorType& type,
+                                                 llvm::ArrayRef<Dim> shape) {
+  TensorType merged = type;
+  merged.shape.assign(shape.begin(), shape.end());
+  merged.strides = contiguous_strides(merged.shape);
+  if (num_elements(type) == 0)
+    return num_elements(merged) == 0 ? std::optional(merged) : std::nullopt;
+  const int rank = type.rank();
+  int d = 0;
+  for (int m = 0; m < merged.rank(); ++m) {
+    i64 size = 1;
+    // Sizes of 1 after the last dimension that this one needs are its own as long as more are left
+    // than others need.
+    const auto takes = [&] {
+      return d < rank && (size != shape[m].size ||
+                          (type.shape[d].size == 1 && rank - d > merged.rank() - m - 1));
+    };
+    for (bool first = true; takes(); first = false, ++d) {
+      const i64 inner = type.shape[d].size, stride = type.strides[d];
+      const bool follows = first || size == 1 || inner == 1 || merged.strides[m] == stride * inner;
+      if (!follows) return std::nullopt;
+      if (first || inner != 1) merged.strides[m] = stride;
+      size *= inner;
+    }
+    if (size != shape[m].size) return std::nullopt;
+  }
+  return d == rank ? std::optional(merged) : std::nullopt;
+}
+
+}  // namespace catenary
