@@ -88,8 +88,8 @@ class Explainer {
     for (size_t b = 0; b < plan_.buckets.size(); ++b) {
       const PlanBucket& bucket = plan_.buckets[b];
       if (symbol()) {
-        out += fmt::format("\nbucket {}: {} in {}..{}, figures at {} = {}\n", b, symbol()->name,
-                           bucket.lo, bucket.hi, symbol()->name, bucket.hi);
+        out += fmt::format("\nbucket {}: {} in {}..{}, figures at {} = {}, slots at the largest\n",
+                           b, symbol()->name, bucket.lo, bucket.hi, symbol()->name, bucket.hi);
       }
       out += form_text(bucket);
       for (size_t k = 0; k < bucket.kernels.size(); ++k) out += kernel_text(bucket, k);

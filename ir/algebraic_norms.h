@@ -12,7 +12,7 @@
 // The form is a chain with rounding points of its own: its plan, kernels and reference bounds
 // follow as those of any other chain. For each product:
 //  - the operand is a matrix of float elements that only contractions read, each along the same
-//    dimension K, dense and with one label for each of M, N and K; the caller does not want it;
+//    dimension K, dense and with one label for the rows and one for K; the caller does not want it;
 //  - it is a matrix x times, or divided by, numbers for each row, vectors along K and constants, in
 //    any order and with casts between; a number for each row depends on a reduction;
 //  - below the last such number nothing changes: the rounding of x itself stays;

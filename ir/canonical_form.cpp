@@ -31,6 +31,18 @@ bool reads_through(const VerifiedChain& chain, const Value& user, ValueId id, co
   return widens && is_16bit_float(from) && to == DType::kF32;
 }
 
+// The form without values that nothing reads. `clauses`: what to say where a value of this name is
+// one of them.
+RewrittenChain finished(Chain form, llvm::ArrayRef<std::pair<std::string, std::string>> clauses) {
+  drop_unused(form);
+  std::vector<std::string> dropped;
+  for (const auto& [name, clause] : clauses) {
+    if (llvm::none_of(form.values, [&](const Value& value) { return value.name == name; }))
+      dropped.push_back(clause);
+  }
+  return rewritten_chain(verify(std::move(form)), std::move(dropped));
+}
+
 // The chain without casts that change nothing.
 RewrittenChain without_casts(const VerifiedChain& chain) {
   Chain form = chain.chain();
@@ -47,17 +59,53 @@ RewrittenChain without_casts(const VerifiedChain& chain) {
     }
   }
   if (llvm::none_of(passed, [](bool it) { return it; })) return {};
-  std::vector<std::string> names;
+  std::vector<std::pair<std::string, std::string>> clauses;
   for (ValueId id = 0; id < chain.num_values(); ++id) {
-    if (passed[id]) names.push_back(chain.value(id).name);
+    const std::string& name = chain.value(id).name;
+    if (passed[id])
+      clauses.push_back({name, fmt::format("'{}' is a cast that changes nothing", name)});
   }
-  drop_unused(form);
-  std::vector<std::string> clauses;
-  for (const std::string& name : names) {
-    if (llvm::none_of(form.values, [&](const Value& value) { return value.name == name; }))
-      clauses.push_back(fmt::format("'{}' is a cast that changes nothing", name));
+  return finished(std::move(form), clauses);
+}
+
+// Do two values have the same elements? Their operands are compared as they are.
+bool is_same_value(const Value& a, const Value& b) {
+  if (a.op != b.op || a.operands != b.operands) return false;
+  Value renamed = b;
+  renamed.name = a.name;
+  return a == renamed;
+}
+
+bool is_anchor(Op op) { return op == Op::kContract || is_reduction(op); }
+
+// The chain whose products and reductions are computed once each, of operands that are equal too.
+// What only elementwise ops read stays: a kernel may compute it again for less than a load.
+RewrittenChain without_repetition(const VerifiedChain& chain) {
+  Chain form = chain.chain();
+  std::vector<Value> keys;  // with the first of equal operands in place of each
+  std::vector<ValueId> first;
+  std::vector<std::pair<std::string, std::string>> clauses;
+  bool changed = false;
+  for (ValueId id = 0; id < chain.num_values(); ++id) {
+    Value& value = form.values[id];
+    Value key = value;
+    for (Use& use : key.operands) use.value = first[use.value];
+    for (size_t i = 0; i < key.operands.size(); ++i) {
+      ValueId& operand = value.operands[i].value;
+      const bool is_read = is_anchor(value.op) || is_anchor(form.values[operand].op);
+      if (!is_read || operand == key.operands[i].value) continue;
+      operand = key.operands[i].value;
+      changed = true;
+    }
+    const auto same = llvm::find_if(keys, [&](const Value& k) { return is_same_value(k, key); });
+    const bool is_new = same == keys.end() || value.op == Op::kParameter;
+    first.push_back(is_new ? id : static_cast<ValueId>(same - keys.begin()));
+    keys.push_back(std::move(key));
+    if (is_new || !is_anchor(value.op)) continue;
+    clauses.push_back({value.name, fmt::format("'{}' is computed once, as '{}'", value.name,
+                                               form.values[first[id]].name)});
   }
-  return rewritten_chain(verify(std::move(form)), std::move(clauses));
+  return changed ? finished(std::move(form), clauses) : RewrittenChain();
 }
 
 // Which classes of dimensions are merged into the one before them.
@@ -280,11 +328,17 @@ class Merger {
 }  // namespace
 
 RewrittenChain canonical_form(const VerifiedChain& chain) {
-  RewrittenChain casts = without_casts(chain);
-  RewrittenChain merged = Merger(casts.chain ? *casts.chain : chain).run();
-  if (!merged.chain) return casts;
-  llvm::append_range(casts.rewritten, merged.rewritten);
-  return {std::move(merged.chain), std::move(casts.rewritten)};
+  RewrittenChain form;
+  const auto then = [&](auto rewrite) {
+    RewrittenChain next = rewrite(form.chain ? *form.chain : chain);
+    if (!next.chain) return;
+    form.chain = std::move(next.chain);
+    llvm::append_range(form.rewritten, next.rewritten);
+  };
+  then(without_casts);
+  then(without_repetition);
+  then([](const VerifiedChain& given) { return Merger(given).run(); });
+  return form;
 }
 
 std::optional<TensorType> with_merged_dimensions(const TensorType& type,

@@ -4,6 +4,7 @@
 //
 //  - without casts that change nothing: to the dtype that a value has, or of 16 bits to f32 before
 //    an elementwise op, a cast or a reduction, which read f32 anyway;
+//  - with equal contractions and reductions computed once, of operands that are equal;
 //  - with dimensions as one that follow each other in every tensor and in memory: of
 //    y = contract "mk,hdk->mhd"(x, w) the heads h and their elements d are one dimension N. A
 //    symbolic dimension is one only with dimensions of size 1.

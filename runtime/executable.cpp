@@ -106,7 +106,7 @@ Error Executable::State::wrong_symbol(i64 symbol) const {
   }
   return make_error(ErrorCode::kInvalidArgument,
                     "{} = {} is outside {}..{}, which chain '{}' was compiled for: pass a size "
-                    "inside, or compile it for a wider range",
+                    "inside as the launch's symbol, or compile it for a wider range",
                     record->symbol->name, symbol, record->symbol->lo, record->symbol->hi,
                     record->name);
 }

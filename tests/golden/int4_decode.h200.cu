@@ -344,7 +344,7 @@ ctn_int4_decode_k0_gemm_dequant_t4x16(const __grid_constant__ P p) { gemm_dequan
 //     y = add(t16, r)
 //     return y: bf16
 //   }
-// plan: gemm_dequant: 64 rows of W x 16 of X, 1 warpgroups, 6 stages of 256 columns, 99 KiB shared, 2 CTAs per SM, cluster split-K 4
+// plan: gemm_dequant: 64 rows of W x 16 of X, 1 warpgroup, 6 stages of 256 columns, 99 KiB shared, 2 CTAs per SM, cluster split-K 4
 //   't16' is a contraction: it reads its operands from memory
 //   slot 0: workspace 'h'
 //   slot 1: parameter 'qd'

@@ -17,7 +17,7 @@
 //     h = mul(t12, u)
 //     return h: bf16
 //   }
-// plan: skinny_dequant: 16 rows of W and of W2, 4 warps, 1 stages of 512 columns each, 69 KiB shared, 3 CTAs per SM, 8 ragged rows at a time
+// plan: skinny_dequant: 16 rows of W and of W2, 4 warps, 1 stage of 512 columns each, 69 KiB shared, 3 CTAs per SM, 8 ragged rows at a time
 //   'g' is a contraction: it reads its operands from memory; 'u' shares an operand and an epilogue with it
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'qg'

@@ -55,7 +55,7 @@ ctn_int4_rounded_k0_dequantise(const __grid_constant__ P p) { dequantise<kConfig
 //     y = add(t5, b)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 128x128x64, 2 x 2 warps, 3 stages, 96 KiB shared, 1 CTAs per SM
+// plan: gemm_sm80: tile 128x128x64, 2 x 2 warps, 3 stages, 96 KiB shared, 1 CTA per SM
 //   't5' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: workspace 'w_bf16'

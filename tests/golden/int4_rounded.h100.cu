@@ -10,7 +10,7 @@
 //     y = add(t5, b)
 //     return y: bf16
 //   }
-// plan: gemm_dequant: 64 rows of W x 128 of X, 1 warpgroups, 3 stages of 256 columns, 216 KiB shared, 1 CTAs per SM
+// plan: gemm_dequant: 64 rows of W x 128 of X, 1 warpgroup, 3 stages of 256 columns, 216 KiB shared, 1 CTA per SM
 //   't5' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'q'

@@ -16,7 +16,7 @@
 //     v = contract "mk,nk->mn"(x, t11)
 //     return q: bf16, k: bf16, v: bf16
 //   }
-// plan: skinny_dequant: 48 rows of W, 8 warps, 1 stages of 256 columns each, 54 KiB shared, 2 CTAs per SM, cluster split-K 2, 3 contractions side by side
+// plan: skinny_dequant: 48 rows of W, 8 warps, 1 stage of 256 columns each, 54 KiB shared, 2 CTAs per SM, cluster split-K 2, 3 contractions side by side
 //   'q' is a contraction: it reads its operands from memory; 'k' shares an operand and the launch with it; 'v' shares an operand and the launch with it
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'qq'

@@ -8,7 +8,7 @@
 //     y = contract "bgk,gnk->bgn"(x, w)
 //     return y: bf16
 //   }
-// plan: gemm_dequant: 64 rows of W x 8 of X, 1 warpgroups, 2 stages of 256 columns, 41 KiB shared, 4 CTAs per SM, cluster split-K 2
+// plan: gemm_dequant: 64 rows of W x 8 of X, 1 warpgroup, 2 stages of 256 columns, 41 KiB shared, 4 CTAs per SM, cluster split-K 2
 //   'y' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'q'

@@ -9,7 +9,7 @@
 //     y = relu(t4)
 //     return y: f32
 //   }
-// plan: pointwise: pointwise, 4 elements x 1 vectors per thread, 256 threads
+// plan: pointwise: pointwise, 4 elements x 1 vector per thread, 256 threads
 //   'y' depends only on parameters, and the caller wants it in memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'

@@ -60,7 +60,7 @@ ctn_small_batch_k0_skinny_w16x1(const __grid_constant__ P p) { skinny<kConfig, E
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 16x64x128, 1 x 4 warps, 5 stages, 100 KiB shared, 1 CTAs per SM, split-K 3
+// plan: gemm_sm80: tile 16x64x128, 1 x 4 warps, 5 stages, 100 KiB shared, 1 CTA per SM, split-K 3
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -164,7 +164,7 @@ ctn_small_batch_k0_fixup_s3(const __grid_constant__ P p) { reduce<kConfig, Prolo
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 16x128x64, 1 x 4 warps, 6 stages, 108 KiB shared, 1 CTAs per SM, split-K 3
+// plan: gemm_sm80: tile 16x128x64, 1 x 4 warps, 6 stages, 108 KiB shared, 1 CTA per SM, split-K 3
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'

@@ -213,7 +213,7 @@ ctn_small_batch_k0_skinny_w8x1(const __grid_constant__ P p) { skinny<kConfig, Ep
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 64x32x64, 1 cooperative warpgroups, 13 stages, cluster split-K 2, 2 CTAs per SM, 106 KiB shared
+// plan: gemm_sm90: tile 64x32x64, 1 cooperative warpgroup, 13 stages, cluster split-K 2, 2 CTAs per SM, 106 KiB shared
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -266,7 +266,7 @@ ctn_small_batch_k0_gemm_m64n32k64(const __grid_constant__ P p) { gemm_sm90<kConf
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm90: tile 64x64x64, 1 cooperative warpgroups, 6 stages, cluster split-K 4, 2 CTAs per SM, 109 KiB shared
+// plan: gemm_sm90: tile 64x64x64, 1 cooperative warpgroup, 6 stages, cluster split-K 4, 2 CTAs per SM, 109 KiB shared
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'

@@ -9,7 +9,7 @@
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 32x64x128, 1 x 4 warps, 3 stages, 72 KiB shared, 1 CTAs per SM
+// plan: gemm_sm80: tile 32x64x128, 1 x 4 warps, 3 stages, 72 KiB shared, 1 CTA per SM
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -59,7 +59,7 @@ ctn_small_batch_k0_gemm_m32n64k128(const __grid_constant__ P p) { gemm_sm80<kCon
 //     y = silu(t4)
 //     return y: bf16
 //   }
-// plan: gemm_sm80: tile 64x64x64, 2 x 2 warps, 4 stages, 64 KiB shared, 1 CTAs per SM
+// plan: gemm_sm80: tile 64x64x64, 2 x 2 warps, 4 stages, 64 KiB shared, 1 CTA per SM
 //   'h' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'

@@ -12,7 +12,7 @@
 //     p = mul(e @ "mn", t7 @ "m")
 //     return p: bf16
 //   }
-// plan: gemm_sm90: tile 64x32x64, 1 cooperative warpgroups, 8 stages, cluster split-K 4, 2 CTAs per SM, 103 KiB shared
+// plan: gemm_sm90: tile 64x32x64, 1 cooperative warpgroup, 8 stages, cluster split-K 4, 2 CTAs per SM, 103 KiB shared
 //   'y' is a contraction: it reads its operands from memory
 //   slot 0: parameter 'x'
 //   slot 1: parameter 'w'
@@ -62,7 +62,7 @@ ctn_softmax_k0_gemm_m64n32k64(const __grid_constant__ P p) { gemm_sm90<kConfig, 
 //     p = mul(e @ "mn", t7 @ "m")
 //     return p: bf16
 //   }
-// plan: reduce: reduce, 1 lanes x 256 slices, 4 terms per lane
+// plan: reduce: reduce, 1 lane x 256 slices, 4 terms per lane
 //   'top' is a maximum: it reads its operands from memory
 //   slot 0: workspace 'y'
 //   slot 1: workspace 'top'
@@ -119,7 +119,7 @@ ctn_softmax_k1_reduce_l1s256(const __grid_constant__ P p) { reduce<kConfig, Prol
 //     p = mul(e @ "mn", t7 @ "m")
 //     return p: bf16
 //   }
-// plan: reduce: reduce, 1 lanes x 256 slices, 4 terms per lane
+// plan: reduce: reduce, 1 lane x 256 slices, 4 terms per lane
 //   'total' is a sum: it reads its operands from memory; it computes 'e' again: storing that would move more bytes
 //   slot 0: workspace 'y'
 //   slot 1: workspace 'top'
@@ -183,7 +183,7 @@ ctn_softmax_k2_reduce_l1s256(const __grid_constant__ P p) { reduce<kConfig, Prol
 //     p = mul(e @ "mn", t7 @ "m")
 //     return p: bf16
 //   }
-// plan: pointwise: pointwise, 8 elements x 1 vectors per thread, 64 threads
+// plan: pointwise: pointwise, 8 elements x 1 vector per thread, 64 threads
 //   'p' is [64, 1024], the kernel before it computes [64]; it computes 'e' again: storing that would move more bytes
 //   slot 0: workspace 'y'
 //   slot 1: workspace 'top'

@@ -90,6 +90,31 @@ TEST_CASE("casts that stay") {
   CHECK(form.rewritten.empty());
 }
 
+TEST_CASE("equal products and sums are computed once, and so are their operands") {
+  const RewrittenChain form =
+      form_of("input x: bf16[5, 64], weight w: bf16[24, 64], weight v: bf16[24, 64]",
+              "  s = sum \"mk->m\"(square(x))\n  n = cast(mul(x @ \"mk\", s @ \"m\"), bf16)\n"
+              "  y = contract \"mk,nk->mn\"(n, w)\n  s2 = sum \"mk->m\"(square(x))\n"
+              "  n2 = cast(mul(x @ \"mk\", s2 @ \"m\"), bf16)\n"
+              "  z = contract \"mk,nk->mn\"(n2, v)\n  y2 = contract \"mk,nk->mn\"(n2, w)\n"
+              "  t = mul(silu(y), y2)\n  return z: bf16, t: bf16");
+  const std::string text = text_of(form);
+  CHECK(form.rewritten ==
+        std::vector<std::string>{"'s2' is computed once, as 's'", "'y2' is computed once, as 'y'"});
+  CHECK(has(text, "contract \"mk,nk->mn\"(n, v)"));
+  CHECK(has(text, ", y)"));
+  CHECK_FALSE(has(text, "n2"));
+  // Other labels, another op, other attributes.
+  CHECK_FALSE(form_of("input x: f32[7, 7]",
+                      "  a = sum \"mk->m\"(x)\n  b = sum \"mk->k\"(x)\n"
+                      "  c = reduce_max \"mk->m\"(x)\n  return a: f32, b: f32, c: f32")
+                  .chain);
+  CHECK_FALSE(form_of("input x: f32[7, 9]",
+                      "  a = sum \"mk->m\"(clamp(x, lo = 0, hi = 1))\n"
+                      "  b = sum \"mk->m\"(clamp(x, lo = 0, hi = 2))\n  return a: f32, b: f32")
+                  .chain);
+}
+
 TEST_CASE("columns with two labels are one dimension") {
   const RewrittenChain form =
       form_of("input x: bf16[M, 64], weight w: bf16[3, 8, 64], input b: f32[3, 8]",

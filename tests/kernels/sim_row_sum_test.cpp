@@ -55,15 +55,15 @@ std::string rows(i64 m, i64 k, const char* op = "sum", const char* dtype = "bf16
 
 TEST_CASE("reduce along terms: vectors, threads of an output, lanes without one") {
   run_all({
-      {"one vector", rows(70, 8), "256 lanes x 1 slices, 8 terms"},
+      {"one vector", rows(70, 8), "256 lanes x 1 slice, 8 terms"},
       {"threads of a warp", rows(130, 264), "32 lanes x 8 slices, 8 terms"},
       {"two warps", rows(17, 2056), "4 lanes x 64 slices, 8 terms"},
-      {"most threads", rows(3, 20000), "1 lanes x 512 slices, 8 terms"},
+      {"most threads", rows(3, 20000), "1 lane x 512 slices, 8 terms"},
       {"vectors of four", rows(17, 1028), "4 lanes x 64 slices, 4 terms"},
       {"vectors of two", rows(70, 10), "2 terms"},
       {"f32", rows(70, 264, "sum", "f32"), "16 lanes x 16 slices, 4 terms"},
       {"f16 maximum", rows(17, 2056, "reduce_max", "f16"), "4 lanes x 64 slices, 8 terms"},
-      {"a vector for each thread", rows(7, 2056), "1 lanes x 256 slices, 8 terms"},
+      {"a vector for each thread", rows(7, 2056), "1 lane x 256 slices, 8 terms"},
       {"no rows", rows(0, 264), "8 lanes x 32 slices, 8 terms"},
   });
 }

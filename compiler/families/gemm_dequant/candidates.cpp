@@ -10,6 +10,7 @@
 
 #include "compiler/families/dequant_operand.h"
 #include "compiler/families/gemm_dequant/cost.h"
+#include "ir/counted.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/ADT/StringSet.h"
@@ -55,10 +56,10 @@ bool holds(const GemmDequantConfig& c) {
 
 std::string describe(const GemmDequantConfig& c, int ctas) {
   return fmt::format(
-      "{} rows of W{} x {} of X, {} warpgroups, {} stages of {} columns, {} KiB shared, {} CTAs "
-      "per SM{}",
-      c.rows(), c.dual ? " and of W2" : "", c.tile.columns, c.schedule.warpgroups, c.loads.stages,
-      c.stage_columns(), c.smem_bytes() / 1024, ctas,
+      "{} rows of W{} x {} of X, {}, {} of {} columns, {} KiB shared, {} per SM{}", c.rows(),
+      c.dual ? " and of W2" : "", c.tile.columns, counted(c.schedule.warpgroups, "warpgroup"),
+      counted(c.loads.stages, "stage"), c.stage_columns(), c.smem_bytes() / 1024,
+      counted(ctas, "CTA"),
       c.schedule.cluster_k > 1 ? fmt::format(", cluster split-K {}", c.schedule.cluster_k) : "");
 }
 

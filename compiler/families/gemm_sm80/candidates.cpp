@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "compiler/families/roofline.h"
+#include "ir/counted.h"
 
 namespace catenary {
 namespace {
@@ -163,9 +164,9 @@ bool triggers_early(const ContractionProblem& problem, const Target& target,
 
 std::string describe(const GemmSm80Config& c, int ctas) {
   const GemmSm80Tile& tile = c.tile;
-  return fmt::format("tile {}x{}x{}, {} x {} warps, {} stages, {} KiB shared, {} CTAs per SM{}{}",
-                     tile.block_m, tile.block_n, tile.block_k, tile.warps_m, tile.warps_n,
-                     tile.stages, c.smem_bytes() / 1024, ctas,
+  return fmt::format("tile {}x{}x{}, {} x {} warps, {}, {} KiB shared, {} per SM{}{}", tile.block_m,
+                     tile.block_n, tile.block_k, tile.warps_m, tile.warps_n,
+                     counted(tile.stages, "stage"), c.smem_bytes() / 1024, counted(ctas, "CTA"),
                      c.schedule.split_k > 1 ? fmt::format(", split-K {}", c.schedule.split_k) : "",
                      c.segments > 1 ? fmt::format(", {} K segments", c.segments) : "");
 }

@@ -7,6 +7,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include "compiler/families/gemm_sm90/cost.h"
+#include "ir/counted.h"
 
 namespace catenary {
 namespace {
@@ -234,9 +235,10 @@ std::string describe(const GemmSm90Config& c, bool transposed) {
   if (s.sum_slices > 1) clusters += fmt::format(", sums of {} k-slices", s.sum_slices);
   if (s.cluster_k > 0) clusters += s.ctas_per_sm > 1 ? ", 2 CTAs per SM" : ", 1 CTA per SM";
   return fmt::format(
-      "tile {}x{}x{}{}, {} {} warpgroups, {} stages{}, {} KiB shared{}{}{}", c.tile.block_m,
-      c.tile.block_n, c.block_k(), transposed ? " of the transposed product" : "", s.consumers,
-      s.ping_pong ? "ping-pong" : "cooperative", c.tile.stages, clusters, c.smem_bytes() / 1024,
+      "tile {}x{}x{}{}, {}, {}{}, {} KiB shared{}{}{}", c.tile.block_m, c.tile.block_n, c.block_k(),
+      transposed ? " of the transposed product" : "",
+      counted(s.consumers, s.ping_pong ? "ping-pong warpgroup" : "cooperative warpgroup"),
+      counted(c.tile.stages, "stage"), clusters, c.smem_bytes() / 1024,
       s.split_k > 1 ? fmt::format(", split-K {}", s.split_k) : "", fallback_text(c),
       c.segments > 1 ? fmt::format(", {} K segments", c.segments) : "");
 }

@@ -6,6 +6,7 @@
 #include "compiler/emit/fields.h"
 #include "compiler/families/family.h"
 #include "compiler/families/roofline.h"
+#include "ir/counted.h"
 
 namespace catenary {
 namespace {
@@ -131,8 +132,9 @@ Expected<KernelPlan> plan_pointwise(const GroupContext& context) {
   kernel.config = config;
   kernel.threads = config.threads;
   kernel.symbol = fmt::format("{}_pointwise_v{}u{}", context.name, config.vec, config.unroll);
-  kernel.config_text = fmt::format("pointwise, {} elements x {} vectors per thread, {} threads",
-                                   config.vec, config.unroll, config.threads);
+  kernel.config_text =
+      fmt::format("pointwise, {} x {} per thread, {}", counted(config.vec, "element"),
+                  counted(config.unroll, "vector"), counted(config.threads, "thread"));
   const Target& target = context.target;
   kernel.predicted = predict_elementwise(
       target, program_bytes(context.tensors, context.symbol_hi),

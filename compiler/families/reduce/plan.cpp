@@ -9,6 +9,7 @@
 #include "compiler/families/reduce/registers.h"
 #include "compiler/families/reduce/space.h"
 #include "compiler/families/roofline.h"
+#include "ir/counted.h"
 
 namespace catenary {
 namespace {
@@ -209,9 +210,9 @@ KernelPlan make_kernel(const Reduction& r, const ReduceConfig& config, Program p
   kernel.smem_bytes = config.smem_bytes();
   kernel.grid = grid_rule(r, config);
   kernel.symbol = fmt::format("{}_reduce_l{}s{}", r.context.name, config.lanes, config.slices);
-  kernel.config_text =
-      fmt::format("reduce, {} lanes x {} slices, {} {} per lane", config.lanes, config.slices,
-                  config.vec, config.along_terms ? "terms" : "elements");
+  kernel.config_text = fmt::format("reduce, {} x {}, {} per lane", counted(config.lanes, "lane"),
+                                   counted(config.slices, "slice"),
+                                   counted(config.vec, config.along_terms ? "term" : "element"));
   if (config.rows > 1) kernel.config_text += fmt::format(", sums of {} rows", config.rows);
   if (config.parts > 1) kernel.config_text += fmt::format(", {} parts of the terms", config.parts);
   const i64 work = terms * r.outputs;

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "compiler/families/skinny/cost.h"
+#include "ir/counted.h"
 
 namespace catenary {
 namespace {
@@ -279,10 +280,11 @@ std::string describe(const SkinnyConfig& c, int ctas) {
           : fmt::format("{} slices of N with at most {} rows of W", c.n_tiles(), c.rows());
   return fmt::format(
       "{}, {} x {} warps, {} bytes of K per warp in shared memory and {} in registers, {} KiB "
-      "shared{}, {} CTAs per SM{}{}{}",
+      "shared{}, {} per SM{}{}{}",
       rows, c.tile.warps_k, c.tile.warps_n, c.loads.shared_blocks * 128,
       c.loads.register_blocks * 128, c.smem_bytes() / 1024, c.loads.bulk ? "" : ", by cp.async",
-      ctas, c.schedule.split_k > 1 ? fmt::format(", split-K {}", c.schedule.split_k) : "",
+      counted(ctas, "CTA"),
+      c.schedule.split_k > 1 ? fmt::format(", split-K {}", c.schedule.split_k) : "",
       c.schedule.cluster_k > 1 ? fmt::format(", cluster split-K {}", c.schedule.cluster_k) : "",
       c.ragged.kind != Ragged::kNone ? fmt::format(", {} ragged rows at a time", c.tile.columns)
                                      : "");

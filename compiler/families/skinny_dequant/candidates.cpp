@@ -10,6 +10,7 @@
 
 #include "compiler/families/dequant_operand.h"
 #include "compiler/families/roofline.h"
+#include "ir/counted.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -172,9 +173,9 @@ bool read_name(const std::string& name, SkinnyDequantConfig& c) {
 
 std::string describe(const SkinnyDequantConfig& c, int ctas) {
   return fmt::format(
-      "{} rows of W{}, {} warps, {} stages of {} columns each, {} KiB shared, {} CTAs per SM{}{}",
-      c.rows(), c.dual ? " and of W2" : "", c.tile.warps, c.loads.stages,
-      c.loads.stage_chunks * c.chunk_columns(), c.smem_bytes() / 1024, ctas,
+      "{} rows of W{}, {}, {} of {} columns each, {} KiB shared, {} per SM{}{}", c.rows(),
+      c.dual ? " and of W2" : "", counted(c.tile.warps, "warp"), counted(c.loads.stages, "stage"),
+      c.loads.stage_chunks * c.chunk_columns(), c.smem_bytes() / 1024, counted(ctas, "CTA"),
       c.schedule.cluster_k > 1 ? fmt::format(", cluster split-K {}", c.schedule.cluster_k) : "",
       c.has_groups() ? fmt::format(", {} ragged rows at a time", c.tile.columns) : "");
 }
