@@ -152,7 +152,9 @@ void add_execution_options(CLI::App& command, ExecutionOptions& options) {
       ->check(CLI::IsMember({"normal", "integer"}))
       ->capture_default_str();
   command
-      .add_option("--symbol", options.symbol, "The chain's symbolic size; default: its upper bound")
+      .add_option("--symbol", options.symbol,
+                  "The chain's symbolic size; default: that of the files of --input, else its "
+                  "upper bound")
       ->transform(whole_number(0, kMaxI64));
   CLI::Option* dump = command.add_option(
       "--dump", options.dump,
@@ -241,7 +243,7 @@ Expected<Execution> prepare_inputs(const VerifiedChain& chain, const ExecutionOp
         "--pack names kernels, and the reference runs none: add --device cuda or sim");
   }
   Execution execution(chain, choice->kind);
-  Expected<i64> symbol = choose_symbol(chain, options.symbol);
+  Expected<i64> symbol = choose_symbol(chain, options.symbol, options.inputs);
   if (!symbol) return symbol.takeError();
   execution.symbol = *symbol;
   if (!choice->why.empty()) out("{}\n", choice->why);

@@ -170,6 +170,47 @@ Error check_memory(const VerifiedChain& chain, i64 symbol) {
       chain.chain().name, bytes_text(bytes), bytes_text(memory));
 }
 
+// The symbolic size that an array has where it is bound to parameter `id`; nothing: it has none, or
+// other dimensions. What cannot be read is told apart later.
+std::optional<i64> symbolic_size(const VerifiedChain& chain, ValueId id, std::string path) {
+  const TensorType& type = chain.info(id).type;
+  const auto* symbolic = llvm::find_if(type.shape, [](const Dim& dim) { return dim.symbolic; });
+  if (symbolic == type.shape.end() || llvm::StringRef(path).find(".npy") == llvm::StringRef::npos)
+    return std::nullopt;
+  Expected<bool> round = take_conversion(path, "round", "--input");
+  if (!round) {
+    llvm::consumeError(round.takeError());
+    return std::nullopt;
+  }
+  Expected<NpyArray> array = read_npy(path);
+  if (!array) {
+    llvm::consumeError(array.takeError());
+    return std::nullopt;
+  }
+  if (array->type.rank() != type.rank()) return std::nullopt;
+  return array->type.shape[symbolic - type.shape.begin()].size;
+}
+
+Expected<i64> symbol_of_files(const VerifiedChain& chain,
+                              const std::vector<std::string>& bindings) {
+  const Symbol& symbol = *chain.chain().symbol;
+  for (const std::string& text : bindings) {
+    const auto [name, path] = llvm::StringRef(text).split('=');
+    for (ValueId id : chain.parameters()) {
+      if (chain.value(id).name != name) continue;
+      const auto size = symbolic_size(chain, id, path.str());
+      if (!size) continue;
+      if (*size >= symbol.lo && *size <= symbol.hi) return *size;
+      return make_error(ErrorCode::kInvalidArgument,
+                        "{} has {} where parameter '{}' has {}, which chain '{}' has in {}..{}: "
+                        "save an array with a size in that range",
+                        quoted(path.str()), *size, chain.value(id).name, symbol.name,
+                        chain.chain().name, symbol.lo, symbol.hi);
+    }
+  }
+  return symbol.hi;
+}
+
 }  // namespace
 
 Expected<bool> take_conversion(std::string& path, std::string_view conversion,
@@ -199,7 +240,8 @@ Expected<std::pair<std::string, std::string>> split_binding(const std::string& t
   return std::make_pair(text.substr(0, equals), text.substr(equals + 1));
 }
 
-Expected<i64> choose_symbol(const VerifiedChain& chain, i64 wanted) {
+Expected<i64> choose_symbol(const VerifiedChain& chain, i64 wanted,
+                            const std::vector<std::string>& bindings) {
   const auto& symbol = chain.chain().symbol;
   if (!symbol) {
     if (wanted < 0) return 0;
@@ -207,7 +249,7 @@ Expected<i64> choose_symbol(const VerifiedChain& chain, i64 wanted) {
                       "--symbol is {}, but chain '{}' has no symbolic size: leave it out", wanted,
                       chain.chain().name);
   }
-  if (wanted < 0) return symbol->hi;
+  if (wanted < 0) return symbol_of_files(chain, bindings);
   if (wanted >= symbol->lo && wanted <= symbol->hi) return wanted;
   return make_error(ErrorCode::kInvalidArgument,
                     "--symbol is {}, but {} of chain '{}' is in {}..{}: give a size in that range",

@@ -13,9 +13,11 @@ namespace catenary::tools {
 // Tensors of the user, by parameter, in the layout that the chain declares.
 using GivenInputs = std::map<ValueId, std::vector<std::byte>>;
 
-// The symbolic size: `wanted`, or the upper bound if `wanted` is negative; 0 for a chain without
-// one. kInvalidArgument: `wanted` is outside the range, or the chain has no symbol.
-Expected<i64> choose_symbol(const VerifiedChain& chain, i64 wanted);
+// The symbolic size: `wanted`; if that is negative, the size of the first file of `bindings` (as
+// those of read_inputs) that has it, else the upper bound; 0 for a chain without one.
+// kInvalidArgument: the size is outside the range, or one is wanted and the chain has no symbol.
+Expected<i64> choose_symbol(const VerifiedChain& chain, i64 wanted,
+                            const std::vector<std::string>& bindings);
 
 // Reads `bindings`: "name=file.npy", "name=file.npy:round" to round a file of floats to the
 // parameter's dtype (to nearest, ties to even), or "name=1.5" for a scalar. int64 may be the file

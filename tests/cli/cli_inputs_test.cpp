@@ -25,6 +25,31 @@ void write_wide(const std::string& path, const char* descr, const char* shape, c
 
 }  // namespace
 
+TEST_CASE("the symbol is the size that a file has") {
+  Command command;
+  TensorType type;
+  type.shape = {{3, false}, {8, false}};
+  const std::vector<float> x(9 * 8, 1.5f);
+  Error error = write_npy(command.path("x.npy"), type, x.data());
+  REQUIRE_FALSE(static_cast<bool>(error));
+  std::ofstream(command.path("rows.chain"))
+      << "chain rows[M in 1..8](input a: f32[8], input x: f32[M, 8]) {\n"
+         "  y = add(x, a)\n  return y: f32\n}\n";
+  const std::string run =
+      fmt::format("run --device ref {} --output y={} --input x={}", command.path("rows.chain"),
+                  command.path("y.npy"), command.path("x.npy"));
+  CHECK(command(run).exit_code == 0);
+  Expected<NpyArray> y = read_npy(command.path("y.npy"));
+  REQUIRE(static_cast<bool>(y));
+  CHECK(y->type.shape == type.shape);
+  expect_error(command(run + " --symbol 4"), 2, {"has f32[3, 8]", "is f32[4, 8]"});
+  type.shape[0].size = 9;
+  error = write_npy(command.path("x.npy"), type, x.data());
+  REQUIRE_FALSE(static_cast<bool>(error));
+  expect_error(command(run), 2,
+               {"has 9 where parameter 'x' has M", "1..8", "save an array with a size"});
+}
+
 TEST_CASE("floats are converted where it is asked for") {
   Command command;
   TensorType type;

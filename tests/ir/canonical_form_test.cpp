@@ -166,7 +166,7 @@ TEST_CASE("dimensions that stay") {
        "  y = contract \"mk,hdk->mhd\"(x, w)\n  return y: bf16"},
       {"input x: bf16[5, 64], weight w: bf16[3, 8, 64]",
        "  y = contract \"mk,hdk->mhd\"(x, w)\n  return y: bf16 strides[32, 10, 1]"},
-      // One of them alone.
+      // Only one of them.
       {"input x: bf16[5, 64], weight w: bf16[3, 8, 64], input b: f32[8]",
        "  y = add(contract \"mk,hdk->mhd\"(x, w), b)\n  return y: bf16"},
       {"input x: f32[3, 8]",
