@@ -123,8 +123,10 @@ class Merger {
       keep_apart(id);
     }
     for (ValueId id : chain.parameters()) keep_gaps(id, chain.info(id).type);
-    for (size_t i = 0; i < outputs().size(); ++i)
+    for (size_t i = 0; i < outputs().size(); ++i) {
       keep_gaps(outputs()[i].value, chain.output_type(static_cast<int>(i)));
+      if (outputs()[i].in_place >= 0) keep_unlike(outputs()[i].value, outputs()[i].in_place);
+    }
     for (ValueId id = 0; id < chain.num_values(); ++id) merge(id);
   }
 
@@ -176,6 +178,15 @@ class Merger {
       const int own = classes_.of(id, d);
       note(next_[own], d + 1 < rank ? classes_.of(id, d + 1) : kNone);
       note(previous_[own], d > 0 ? classes_.of(id, d - 1) : kNone);
+    }
+  }
+
+  // An output has the dimensions of the input whose memory it takes.
+  void keep_unlike(ValueId output, ValueId input) {
+    for (int d = 0; d < type(input).rank(); ++d) {
+      if (classes_.of(output, d) == classes_.of(input, d)) continue;
+      keep(output, d);
+      keep(input, d);
     }
   }
 
