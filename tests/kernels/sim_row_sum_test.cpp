@@ -102,7 +102,7 @@ TEST_CASE("reduce along terms: further dimensions, strides, elementwise terms an
       {"the same bits for every M",
        "chain a[M in 0..90](input x: bf16[M, 264]) {\n"
        "  y = sum \"mk->m\"(x)\n  return y: f32 }",
-       "elements", 13, true},
+       "element", 13, true},
   });
 }
 
@@ -126,12 +126,12 @@ TEST_CASE("reduce: parts of many rows of few columns") {
 TEST_CASE("reduce: vectors of results where terms are not adjacent, or are by group or symbolic") {
   run_all({
       {"columns", "chain a(input x: bf16[70, 40]) {\n  y = sum \"mn->n\"(x)\n  return y: f32 }",
-       "elements"},
-      {"no terms", rows(9, 0), "elements"},
+       "element"},
+      {"no terms", rows(9, 0), "element"},
       {"one operand not adjacent",
        "chain a(input x: bf16[9, 263], input u: bf16[263, 9]) {\n"
        "  y = sum \"mk->m\"(mul(x @ \"mk\", u @ \"km\"))\n  return y: f32 }",
-       "elements"},
+       "element"},
   });
 }
 
