@@ -213,11 +213,16 @@ class Merger {
   // An operand with dimensions of size 1 that are broadcast is aligned by its rank: it stays, and
   // so do the dimensions that it is broadcast along.
   void keep_broadcast(ValueId id, ValueId operand, llvm::ArrayRef<int> dims) {
-    const auto mapped = llvm::count_if(dims, [](int dim) { return dim >= 0; });
+    const int rank = static_cast<int>(dims.size());
+    const auto is_mapped = [&](int d) {
+      return dims[d] >= 0 && type(operand).shape[dims[d]] == type(id).shape[d];
+    };
+    int mapped = 0;
+    for (int d = 0; d < rank; ++d) mapped += is_mapped(d);
     if (mapped == type(operand).rank()) return;
     keep_all(operand);
-    for (int d = 0; d < static_cast<int>(dims.size()); ++d) {
-      if (dims[d] < 0) keep(id, d);
+    for (int d = 0; d < rank; ++d) {
+      if (!is_mapped(d)) keep(id, d);
     }
   }
 
@@ -244,12 +249,15 @@ class Merger {
     }
   }
 
-  // Dimensions that do not follow each other in memory stay.
+  // Dimensions that do not follow each other in memory stay. The stride of a size of 1 is not used.
   void keep_gaps(ValueId id, const TensorType& in_memory) {
-    for (int d = 0; d + 1 < in_memory.rank(); ++d) {
-      const i64 size = in_memory.shape[d].size, inner = in_memory.shape[d + 1].size;
-      const bool follows = in_memory.strides[d] == in_memory.strides[d + 1] * inner;
-      if (size != 1 && inner != 1 && !follows) next_[classes_.of(id, d)] = kNone;
+    int outer = -1;
+    for (int d = 0; d < in_memory.rank(); ++d) {
+      const i64 size = in_memory.shape[d].size;
+      if (size == 1) continue;
+      const bool follows = outer < 0 || in_memory.strides[outer] == in_memory.strides[d] * size;
+      if (!follows) next_[classes_.of(id, d - 1)] = kNone;
+      outer = d;
     }
   }
 

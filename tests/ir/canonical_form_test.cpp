@@ -143,6 +143,22 @@ TEST_CASE("summed dimensions, rows and three dimensions are one too") {
   CHECK(has(rows, "strides[32, 1]"));
 }
 
+TEST_CASE("a gap stays where a dimension of size 1 is before it") {
+  const std::string text =
+      text_of(form_of("input x: f32[2, 1, 3] strides[10, 3, 1]", "  y = neg(x)\n  return y: f32"));
+  CHECK(has(text, "input x: f32[2, 3] strides[10, 1]"));
+  const TensorType type =
+      llvm::cantFail(
+          verify(llvm::cantFail(parse("chain c(input x: f32[2, 1, 3] strides[10, 3, 1]) {\n"
+                                      "  y = neg(x)\n  return y: f32 }"))))
+          .info(0)
+          .type;
+  const Dim one[] = {{6, false}}, two[] = {{2, false}, {3, false}};
+  CHECK_FALSE(with_merged_dimensions(type, one));
+  CHECK(with_merged_dimensions(type, two)->strides == llvm::SmallVector<i64, 4>{10, 1});
+  CHECK_FALSE(with_merged_dimensions(type, {{4, false}, {3, false}}));
+}
+
 TEST_CASE("a symbol is one with dimensions of size 1") {
   const std::string text =
       text_of(form_of("input x: bf16[B, 1, 64], weight w: bf16[24, 64]",
