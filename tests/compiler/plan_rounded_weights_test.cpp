@@ -7,18 +7,12 @@
 #include "compiler/kernel_family.h"
 #include "ir/text/text.h"
 #include "llvm/ADT/StringExtras.h"
+#include "tests/support/verified.h"
 
 using namespace catenary;
+using catenary::testing::verified;
 
 namespace {
-
-VerifiedChain verified(const std::string& text) {
-  auto chain = parse(text);
-  if (!chain) FAIL(take_report(chain.takeError()).message);
-  auto checked = verify(std::move(*chain));
-  if (!checked) FAIL(take_report(checked.takeError()).message);
-  return std::move(*checked);
-}
 
 Plan planned(const VerifiedChain& chain, const char* target = "h100", PlanOptions options = {}) {
   auto plan = make_plan(chain, llvm::cantFail(find_target(target)), options);

@@ -12,19 +12,13 @@
 #include "ir/random/random.h"
 #include "ir/text/text.h"
 #include "tests/support/float_kernel.h"
+#include "tests/support/verified.h"
 
 using namespace catenary;
 using catenary::test::FloatKernel;
+using catenary::testing::verified;
 
 namespace {
-
-VerifiedChain verified(const std::string& text) {
-  auto chain = parse(text);
-  if (!chain) FAIL(take_report(chain.takeError()).message);
-  auto checked = verify(std::move(*chain));
-  if (!checked) FAIL(take_report(checked.takeError()).message);
-  return std::move(*checked);
-}
 
 struct Norm {
   std::string x = "bf16";

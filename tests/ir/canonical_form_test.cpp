@@ -12,18 +12,12 @@
 #include "ir/reference/reference.h"
 #include "ir/text/text.h"
 #include "llvm/ADT/STLExtras.h"
+#include "tests/support/verified.h"
 
 using namespace catenary;
+using catenary::testing::verified;
 
 namespace {
-
-VerifiedChain verified(const std::string& text) {
-  auto chain = parse(text);
-  if (!chain) FAIL(take_report(chain.takeError()).message);
-  auto checked = verify(std::move(*chain));
-  if (!checked) FAIL(take_report(checked.takeError()).message);
-  return std::move(*checked);
-}
 
 RewrittenChain form_of(const std::string& parameters, const std::string& body,
                        const std::string& symbol = "") {

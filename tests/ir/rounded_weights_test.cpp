@@ -10,18 +10,12 @@
 #include "ir/forms.h"
 #include "ir/random/fill.h"
 #include "ir/text/text.h"
+#include "tests/support/verified.h"
 
 using namespace catenary;
+using catenary::testing::verified;
 
 namespace {
-
-VerifiedChain verified(const std::string& text) {
-  auto chain = parse(text);
-  if (!chain) FAIL(take_report(chain.takeError()).message);
-  auto checked = verify(std::move(*chain));
-  if (!checked) FAIL(take_report(checked.takeError()).message);
-  return std::move(*checked);
-}
 
 constexpr const char* kWeights =
     "input x: bf16[5, 64], weight q: i4[24, 64] packed, weight s: f32[24, 2]";

@@ -6,16 +6,12 @@
 #include <doctest/doctest.h>
 
 #include "ir/text/text.h"
+#include "tests/support/verified.h"
 
 using namespace catenary;
+using catenary::testing::verified;
 
 namespace {
-
-VerifiedChain verified(const std::string& text) {
-  auto chain = verify(llvm::cantFail(parse(text)));
-  if (!chain) FAIL(take_report(chain.takeError()).message);
-  return std::move(*chain);
-}
 
 // One contraction of x and v.
 RewrittenChain form_of(const std::string& x, const std::string& v, const std::string& equation,
