@@ -188,9 +188,8 @@ struct Variants {
   std::vector<ValueId> may_share;
   // FusionPlan::kept_apart where operands are formed, of the first chain.
   std::vector<std::string> kept_apart;
-  // The canonical form and those that are allowed beside it, and why others are not.
-  std::vector<ChainForm> forms;
-  std::vector<std::string> not_rewritten;
+  std::vector<ChainForm> forms;  // the canonical form and the others that a plan may compute
+  std::vector<std::string> not_rewritten;  // why there is no other form, a sentence each
   bool is_algebraic(size_t i) const { return all[i].form >= 0 && forms[all[i].form].algebraic; }
   bool is_rounded(size_t i) const { return all[i].form >= 0 && forms[all[i].form].rounded; }
 };

@@ -116,7 +116,7 @@ class Merger {
         classes_(chain),
         next_(classes_.size(), kUnseen),
         previous_(classes_.size(), kUnseen),
-        apart_(classes_.size()),
+        apart_(grouped_classes(chain, classes_)),
         inner_(classes_.size()) {
     for (ValueId id = 0; id < chain.num_values(); ++id) {
       follow(id);
@@ -190,20 +190,12 @@ class Merger {
     }
   }
 
-  // Rows of groups, quantised matrices and dimensions of size 1 that are broadcast stay.
+  // Dimensions of size 1 that are broadcast stay.
   void keep_apart(ValueId id) {
     const Value& value = chain_.value(id);
-    const ValueInfo& info = chain_.info(id);
-    if (info.rows) keep(id, info.rows->dim);
-    if (value.ragged) keep_ragged(id);
-    for (size_t o = 0; o < value.operands.size(); ++o) {
-      const ValueId operand = value.operands[o].value;
-      if (o < info.operand_group.size()) keep(operand, info.operand_group[o]);
-      if (value.op == Op::kDequant) keep_all(operand);
-      if (is_elementwise(value.op) || value.op == Op::kCast)
-        keep_broadcast(id, operand, info.operand_dims[o]);
-    }
-    if (value.op == Op::kDequant || (value.op == Op::kParameter && value.type.packed)) keep_all(id);
+    if (!is_elementwise(value.op) && value.op != Op::kCast) return;
+    for (size_t o = 0; o < value.operands.size(); ++o)
+      keep_broadcast(id, value.operands[o].value, chain_.info(id).operand_dims[o]);
   }
 
   void keep_all(ValueId id) {
@@ -223,29 +215,6 @@ class Merger {
     keep_all(operand);
     for (int d = 0; d < rank; ++d) {
       if (!is_mapped(d)) keep(id, d);
-    }
-  }
-
-  void keep_ragged(ValueId id) {
-    const Value& value = chain_.value(id);
-    const ValueInfo& info = chain_.info(id);
-    keep_all(value.ragged->ends);
-    if (info.grouped_terms) {
-      keep(value.operands[0].value, info.grouped_terms->dim);
-      keep(id, info.grouped_terms->group);
-    }
-    if (!info.contraction) return;
-    const auto keep_label = [&](const ContractionLabel& label) {
-      keep(value.operands[0].value, label.left);
-      keep(value.operands[1].value, label.right);
-      keep(id, label.result);
-    };
-    const Contraction& c = *info.contraction;
-    if (c.ragged_group) keep_label(*c.ragged_group);
-    for (const auto* labels : {&c.batch, &c.m, &c.n, &c.k}) {
-      for (const ContractionLabel& label : *labels) {
-        if (label.label == value.ragged->label) keep_label(label);
-      }
     }
   }
 
@@ -311,7 +280,7 @@ class Merger {
     return merged;
   }
 
-  // `labels` of the dimensions of a value, without those that are merged.
+  // The labels of the dimensions that a value keeps. `labels`: one for each dimension, or none.
   std::string merged_labels(ValueId id, std::string_view labels) const {
     std::string kept;
     for (size_t d = 0; d < labels.size(); ++d) {

@@ -2,6 +2,7 @@
 #include "ir/dimension_classes.h"
 
 #include <numeric>
+#include <utility>
 
 namespace catenary {
 
@@ -57,6 +58,76 @@ void DimensionClasses::join_operands(const VerifiedChain& chain, ValueId id) {
       join(id, d, operand, dim);  // else a dimension of size 1, which is broadcast
     }
   }
+}
+
+namespace {
+
+// Marks the classes of one value after the other.
+class GroupedClasses {
+ public:
+  GroupedClasses(const VerifiedChain& chain, const DimensionClasses& classes)
+      : chain_(chain), classes_(classes), grouped_(classes.size()) {}
+
+  std::vector<bool> run() {
+    for (ValueId id = 0; id < chain_.num_values(); ++id) {
+      mark_rows(id);
+      mark_ragged(id);
+      if (chain_.value(id).op != Op::kDequant) continue;
+      for (const Use& operand : chain_.value(id).operands) {
+        for (int d = 0; d < chain_.info(operand.value).type.rank(); ++d) mark(operand.value, d);
+      }
+    }
+    return std::move(grouped_);
+  }
+
+ private:
+  void mark(ValueId id, int dim) {
+    if (dim >= 0) grouped_[classes_.of(id, dim)] = true;
+  }
+
+  void mark_rows(ValueId id) {
+    const ValueInfo& info = chain_.info(id);
+    if (info.rows) {
+      mark(id, info.rows->dim);
+      if (info.rows->ends >= 0) mark(info.rows->ends, 0);
+    }
+    for (size_t o = 0; o < info.operand_group.size(); ++o)
+      mark(chain_.value(id).operands[o].value, info.operand_group[o]);
+  }
+
+  void mark_ragged(ValueId id) {
+    const Value& value = chain_.value(id);
+    const ValueInfo& info = chain_.info(id);
+    if (!value.ragged) return;
+    mark(value.ragged->ends, 0);
+    if (info.grouped_terms) {
+      mark(value.operands[0].value, info.grouped_terms->dim);
+      mark(id, info.grouped_terms->group);
+    }
+    if (!info.contraction) return;
+    const auto mark_label = [&](const ContractionLabel& label) {
+      mark(value.operands[0].value, label.left);
+      mark(value.operands[1].value, label.right);
+      mark(id, label.result);
+    };
+    const Contraction& c = *info.contraction;
+    if (c.ragged_group) mark_label(*c.ragged_group);
+    for (const auto* labels : {&c.batch, &c.m, &c.n, &c.k}) {
+      for (const ContractionLabel& label : *labels) {
+        if (label.label == value.ragged->label) mark_label(label);
+      }
+    }
+  }
+
+  const VerifiedChain& chain_;
+  const DimensionClasses& classes_;
+  std::vector<bool> grouped_;
+};
+
+}  // namespace
+
+std::vector<bool> grouped_classes(const VerifiedChain& chain, const DimensionClasses& classes) {
+  return GroupedClasses(chain, classes).run();
 }
 
 }  // namespace catenary

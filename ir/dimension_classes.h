@@ -27,4 +27,9 @@ class DimensionClasses {
   std::vector<int> parent_;  // of each node; a root is a class
 };
 
+// Per class: whether its indices belong together. It is divided into the rows of groups, counts
+// groups, or is a dimension of a quantised matrix, whose blocks share a scale and whose elements
+// share bytes.
+std::vector<bool> grouped_classes(const VerifiedChain& chain, const DimensionClasses& classes);
+
 }  // namespace catenary

@@ -16,11 +16,12 @@ using Set = llvm::SmallSet<int, 4>;
 class Finder {
  public:
   explicit Finder(const VerifiedChain& chain)
-      : chain_(chain), classes_(chain), whole_(classes_.size(), false), sums_(chain.num_values()) {}
+      : chain_(chain),
+        classes_(chain),
+        whole_(grouped_classes(chain, classes_)),
+        sums_(chain.num_values()) {}
 
   Factors run() {
-    for (ValueId id = 0; id < chain_.num_values(); ++id) keep_groups(id);
-    for (ValueId id = 0; id < chain_.num_values(); ++id) keep_blocks(id);
     for (ValueId id = 0; id < chain_.num_values(); ++id) add_sums(id);
     for (ValueId id = 0; id < chain_.num_values(); ++id) keep_repeated(id);
     keep_gaps();
@@ -31,51 +32,6 @@ class Finder {
  private:
   int factor_of(ValueId id, int dim) const { return classes_.of(id, dim); }
   void keep(int factor) { whole_[factor] = true; }
-
-  // Blocks that share a scale, and bytes of a packed weight, have no parts.
-  void keep_blocks(ValueId id) {
-    if (chain_.value(id).op != Op::kDequant) return;
-    for (const Use& operand : chain_.value(id).operands) {
-      const int rank = chain_.info(operand.value).type.rank();
-      for (int d = 0; d < rank; ++d) keep(factor_of(operand.value, d));
-    }
-  }
-
-  // Group ends count the rows of the whole, so rows and groups stay whole.
-  void keep_groups(ValueId id) {
-    const Value& value = chain_.value(id);
-    const ValueInfo& info = chain_.info(id);
-    const auto keep_ends = [&](ValueId ends) {
-      if (ends >= 0) keep(factor_of(ends, 0));
-    };
-    if (info.rows) {
-      keep(factor_of(id, info.rows->dim));
-      keep_ends(info.rows->ends);
-    }
-    for (size_t o = 0; o < info.operand_group.size(); ++o) {
-      if (info.operand_group[o] >= 0)
-        keep(factor_of(value.operands[o].value, info.operand_group[o]));
-    }
-    if (!value.ragged) return;
-    keep_ends(value.ragged->ends);
-    if (info.grouped_terms) {
-      keep(factor_of(value.operands[0].value, info.grouped_terms->dim));
-      keep(factor_of(id, info.grouped_terms->group));
-    }
-    if (!info.contraction) return;
-    const Contraction& c = *info.contraction;
-    const auto keep_label = [&](const ContractionLabel& label) {
-      if (label.left >= 0) keep(factor_of(value.operands[0].value, label.left));
-      if (label.right >= 0) keep(factor_of(value.operands[1].value, label.right));
-      if (label.result >= 0) keep(factor_of(id, label.result));
-    };
-    if (c.ragged_group) keep_label(*c.ragged_group);
-    for (const auto* labels : {&c.batch, &c.m, &c.n, &c.k}) {
-      for (const ContractionLabel& label : *labels) {
-        if (label.label == value.ragged->label) keep_label(label);
-      }
-    }
-  }
 
   bool has(ValueId id, int factor) const {
     for (int d = 0; d < chain_.info(id).type.rank(); ++d) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forms of a chain: the one that planners read, and those that its words allow, which a plan
-// may compute in its place and whose results are right too.
+// The forms of a chain. Planners read the canonical form. The words of a chain allow other forms: a
+// plan may compute one of them instead, and its results are right too.
 #pragma once
 
 #include <memory>

@@ -354,6 +354,7 @@ Expected<Reference> Reference::create(const VerifiedChain& chain, const Referenc
   if (!state) return state.takeError();
   reference.state_ = std::move(*state);
   const Chain& given = chain.chain();
+  if (!given.words.algebraic_norms && !given.words.rounded_weights) return reference;
   const ChainForms forms =
       other_forms(chain, given.words.algebraic_norms, given.words.rounded_weights);
   for (const ChainForm& form : forms.all) {
@@ -425,7 +426,8 @@ bool is_exact_contraction(const VerifiedChain& chain, ValueId id) {
 }  // namespace
 
 bool chain_is_exact(const VerifiedChain& chain) {
-  if (!other_forms(chain, false, chain.chain().words.rounded_weights).all.empty()) return false;
+  if (chain.chain().words.rounded_weights && !other_forms(chain, false, true).all.empty())
+    return false;
   for (ValueId id = 0; id < chain.num_values(); ++id) {
     if (!is_exact_contraction(chain, id)) return false;
   }

@@ -83,8 +83,8 @@ TEST_CASE("every schedule of transposed products, with odd rows of D") {
   });
 }
 
-// The columns of most of these tiles are no equal parts of whole 8: the CTAs load boxes in turns,
-// of 8 columns where a tile may end far past D.
+// Most of these tiles have columns that the CTAs of a cluster cannot share in equal multiples of 8.
+// The CTAs load boxes in turns. A box has 8 columns where the last tile is mostly outside D.
 TEST_CASE("transposed products in clusters of four and eight") {
   run_all({
       {"4 x 1", affine(143, 264, 136), "64x144x64g1s6c4t", 1, 4},
